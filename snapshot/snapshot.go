@@ -1,0 +1,238 @@
+package snapshot
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/btree"
+)
+
+// Snapshot is an immutable view of the world. Deriving one from the last shares everything that did not change; objects
+// are compared by pointer. The zero value is not usable; start from Empty.
+type Snapshot struct {
+	kinds    map[GroupKind]*btree.Map[string, *Object]
+	slices   *btree.Map[string, *Object] // EndpointSlices by "namespace/service/name"
+	findings []Diagnostic
+	base     *Snapshot
+	changes  []Change
+}
+
+// Change is one object that differs between two snapshots. Old is nil for an addition, New for a removal.
+type Change struct {
+	Old, New *Object
+}
+
+// Ref returns the reference of the object that changed.
+func (c Change) Ref() Ref {
+	if c.New != nil {
+		return c.New.Ref
+	}
+	return c.Old.Ref
+}
+
+// Empty returns the snapshot of an empty world.
+func Empty() *Snapshot {
+	return &Snapshot{kinds: map[GroupKind]*btree.Map[string, *Object]{}, slices: &btree.Map[string, *Object]{}}
+}
+
+func key(namespace, name string) string { return namespace + "/" + name }
+
+// Derive returns the snapshot in which each object of put stands in place of the one of the same Ref, and no object of
+// remove exists. An object of put whose Hash equals the present one's keeps the present pointer, so it is no change.
+// findings are the source's own diagnostics about the whole input (files that do not parse, objects that fail their
+// schema); they replace those of the base. The receiver stays as it was.
+func (s *Snapshot) Derive(put []*Object, remove []Ref, findings []Diagnostic) *Snapshot {
+	n := &Snapshot{kinds: make(map[GroupKind]*btree.Map[string, *Object], len(s.kinds)), slices: s.slices, findings: findings, base: s}
+	for k, t := range s.kinds {
+		n.kinds[k] = t
+	}
+	owned := map[GroupKind]bool{}
+	ownSlices := false
+	tree := func(k GroupKind) *btree.Map[string, *Object] {
+		t := n.kinds[k]
+		if !owned[k] {
+			if t == nil {
+				t = &btree.Map[string, *Object]{}
+			} else {
+				t = t.Copy()
+			}
+			n.kinds[k], owned[k] = t, true
+		}
+		if k == KindEndpointSlice && !ownSlices {
+			n.slices, ownSlices = n.slices.Copy(), true
+		}
+		return t
+	}
+	first := map[Ref]int{}
+	record := func(old, new *Object) {
+		r := Change{old, new}.Ref()
+		if i, seen := first[r]; seen {
+			n.changes[i].New = new
+			return
+		}
+		first[r] = len(n.changes)
+		n.changes = append(n.changes, Change{old, new})
+	}
+	for _, r := range remove {
+		old := n.Get(r.GroupKind(), r.Namespace, r.Name)
+		if old == nil {
+			continue
+		}
+		tree(r.GroupKind()).Delete(key(r.Namespace, r.Name))
+		if k := sliceKey(old); k != "" {
+			n.slices.Delete(k)
+		}
+		record(old, nil)
+	}
+	for _, o := range put {
+		old := n.Get(o.GroupKind(), o.Namespace, o.Name)
+		if old != nil && old.Hash == o.Hash {
+			continue
+		}
+		tree(o.GroupKind()).Set(key(o.Namespace, o.Name), o)
+		if old != nil {
+			if k := sliceKey(old); k != "" {
+				n.slices.Delete(k)
+			}
+		}
+		if k := sliceKey(o); k != "" {
+			n.slices.Set(k, o)
+		}
+		record(old, o)
+	}
+	n.changes = slices.DeleteFunc(n.changes, func(c Change) bool {
+		return c.Old == c.New || c.Old != nil && c.New != nil && c.Old.Hash == c.New.Hash
+	})
+	return n
+}
+
+func sliceKey(o *Object) string {
+	if s, ok := o.Spec.(*EndpointSlice); ok {
+		return o.Namespace + "/" + s.Service + "/" + o.Name
+	}
+	return ""
+}
+
+// Forget drops the link to the base snapshot, so that the base can be collected. Changes(base) is a full comparison afterwards.
+func (s *Snapshot) Forget() { s.base, s.changes = nil, nil }
+
+// Get returns the object, or nil.
+func (s *Snapshot) Get(k GroupKind, namespace, name string) *Object {
+	t := s.kinds[k]
+	if t == nil {
+		return nil
+	}
+	o, _ := t.Get(key(namespace, name))
+	return o
+}
+
+// List yields every object of the kind, sorted by namespace and name.
+func (s *Snapshot) List(k GroupKind) iter.Seq[*Object] {
+	return func(yield func(*Object) bool) {
+		if t := s.kinds[k]; t != nil {
+			t.Scan(func(_ string, o *Object) bool { return yield(o) })
+		}
+	}
+}
+
+// Len returns the number of objects of the kind.
+func (s *Snapshot) Len(k GroupKind) int {
+	if t := s.kinds[k]; t != nil {
+		return t.Len()
+	}
+	return 0
+}
+
+// Kinds returns the kinds that have objects, sorted.
+func (s *Snapshot) Kinds() []GroupKind {
+	var ks []GroupKind
+	for k, t := range s.kinds {
+		if t.Len() > 0 {
+			ks = append(ks, k)
+		}
+	}
+	slices.SortFunc(ks, func(a, b GroupKind) int { return strings.Compare(a.String(), b.String()) })
+	return ks
+}
+
+// EndpointSlices yields the slices of one Service, sorted by name.
+func (s *Snapshot) EndpointSlices(namespace, service string) iter.Seq[*Object] {
+	prefix := namespace + "/" + service + "/"
+	return func(yield func(*Object) bool) {
+		s.slices.Ascend(prefix, func(k string, o *Object) bool {
+			return strings.HasPrefix(k, prefix) && yield(o)
+		})
+	}
+}
+
+// Findings returns the source's own diagnostics about this input.
+func (s *Snapshot) Findings() []Diagnostic { return s.findings }
+
+// Changes returns what differs from base, sorted by Ref. It is the recorded difference when the snapshot was derived
+// from base (in any number of steps that are still linked), else a full comparison by pointer.
+func (s *Snapshot) Changes(base *Snapshot) []Change {
+	if s == base {
+		return nil
+	}
+	var chain []*Snapshot
+	for at := s; at != nil; at = at.base {
+		if at == base {
+			return merge(chain)
+		}
+		chain = append(chain, at)
+	}
+	return compare(base, s)
+}
+
+func merge(chain []*Snapshot) []Change {
+	all := map[Ref]Change{}
+	for i := len(chain) - 1; i >= 0; i-- {
+		for _, c := range chain[i].changes {
+			r := c.Ref()
+			if before, seen := all[r]; seen {
+				c.Old = before.Old
+			}
+			all[r] = c
+		}
+	}
+	out := make([]Change, 0, len(all))
+	for _, c := range all {
+		if c.Old != c.New {
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b Change) int { return a.Ref().Compare(b.Ref()) })
+	return out
+}
+
+func compare(old, new *Snapshot) []Change {
+	var out []Change
+	for k, t := range new.kinds {
+		was := old.kinds[k]
+		t.Scan(func(id string, o *Object) bool {
+			var before *Object
+			if was != nil {
+				before, _ = was.Get(id)
+			}
+			if before != o {
+				out = append(out, Change{before, o})
+			}
+			return true
+		})
+	}
+	for k, t := range old.kinds {
+		now := new.kinds[k]
+		t.Scan(func(id string, o *Object) bool {
+			if now != nil {
+				if _, there := now.Get(id); there {
+					return true
+				}
+			}
+			out = append(out, Change{Old: o})
+			return true
+		})
+	}
+	slices.SortFunc(out, func(a, b Change) int { return a.Ref().Compare(b.Ref()) })
+	return out
+}

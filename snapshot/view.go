@@ -1,0 +1,34 @@
+package snapshot
+
+import "iter"
+
+// View is what one pure stage may read of a snapshot. It records each read, so that the result can be kept for as long as
+// everything that was read stays the same. A View serves one computation and is not safe for concurrent use.
+type View struct {
+	snapshot *Snapshot
+	refs     []Ref
+	kinds    []GroupKind
+}
+
+// NewView returns a view that has read nothing.
+func NewView(s *Snapshot) *View { return &View{snapshot: s} }
+
+// Get returns the object or nil, and records the read; the absence of an object is a read too.
+func (v *View) Get(k GroupKind, namespace, name string) *Object {
+	v.refs = append(v.refs, Ref{Group: k.Group, Kind: k.Kind, Namespace: namespace, Name: name})
+	return v.snapshot.Get(k, namespace, name)
+}
+
+// List yields every object of the kind, sorted by namespace and name, and records a read of the whole kind.
+func (v *View) List(k GroupKind) iter.Seq[*Object] {
+	for _, seen := range v.kinds {
+		if seen == k {
+			return v.snapshot.List(k)
+		}
+	}
+	v.kinds = append(v.kinds, k)
+	return v.snapshot.List(k)
+}
+
+// Reads returns what was read: objects by reference, and whole kinds.
+func (v *View) Reads() ([]Ref, []GroupKind) { return v.refs, v.kinds }

@@ -1,0 +1,169 @@
+package ir
+
+import "github.com/chancery-gateway/chancery/snapshot"
+
+// Fragments is what a front end made of one source object: everything it wants to be in the program, not yet joined with
+// what other objects want. It is a pure function of the object and of what the front end read for it.
+type Fragments struct {
+	Listeners []*ListenerFragment
+	Hosts     []*HostFragment
+	Routes    []*RouteFragment
+	TCPRoutes []*TCPRouteFragment
+	// Clusters, Secrets and EndpointSets are what this object's nodes name. Nodes of equal name from several objects must
+	// be equal but for their Origins; the linker joins those.
+	Clusters     []*Cluster
+	Secrets      []*Secret
+	EndpointSets []EndpointRequest
+	// Bootstrap is set by at most one object (the Module).
+	Bootstrap   *Bootstrap
+	Diagnostics []snapshot.Diagnostic
+}
+
+// EndpointRequest asks for the endpoint set of one Service port. The set itself is made from the snapshot, past the linker.
+type EndpointRequest struct {
+	// Name is the EndpointSet's name.
+	Name      string
+	Namespace string
+	Service   string
+	// Port is the Service's port number; PortName a name instead where the user wrote one.
+	Port     uint32
+	PortName string
+}
+
+// SecurityModel says how a listener tells secure requests from insecure ones (Emissary's Listener.securityModel).
+type SecurityModel string
+
+// The security models.
+const (
+	// SecurityXFP: a request is secure if x-forwarded-proto says https.
+	SecurityXFP SecurityModel = "xfp"
+	// SecuritySecure and SecurityInsecure: all requests are.
+	SecuritySecure   SecurityModel = "secure"
+	SecurityInsecure SecurityModel = "insecure"
+)
+
+// ListenerFragment is one wanted listener.
+type ListenerFragment struct {
+	Origin  *snapshot.Object
+	Name    string
+	Address string
+	Port    uint32
+	UDP     bool
+	// HTTP, TLS, ProxyProtocol: what is in the stack.
+	HTTP          bool
+	TLS           bool
+	ProxyProtocol bool
+	Security      SecurityModel
+	BufferLimit   uint32
+	// Chain is the template of the listener's HTTP chains (RouteConfig empty); nil when HTTP is false.
+	Chain *HTTPChain
+	// TCPStatPrefix is the stat prefix of its TCP chains.
+	TCPStatPrefix string
+	// Hosts says which hosts attach.
+	Hosts HostBinding
+	// Synthesized listeners yield to real ones on the same address and port without a word.
+	Synthesized bool
+}
+
+// HostBinding selects Hosts for a listener: all conditions must hold.
+type HostBinding struct {
+	// Namespace is "" for all namespaces, else the one that the Host must be in.
+	Namespace string
+	// Labels must all be on the Host; nil for no condition.
+	Labels map[string]string
+	// None is set when nothing was selected at all: no Host attaches.
+	None bool
+}
+
+// InsecureAction is what becomes of insecure requests (Host.requestPolicy.insecure.action).
+type InsecureAction string
+
+// The insecure actions.
+const (
+	InsecureRedirect InsecureAction = "redirect"
+	InsecureReject   InsecureAction = "reject"
+	InsecureRoute    InsecureAction = "route"
+)
+
+// HostFragment is one claim to a host name.
+type HostFragment struct {
+	Origin *snapshot.Object
+	// Domain is the host name as Envoy's domain: exact, "*.suffix", "prefix.*", "*"; lower case; a ":port" may follow.
+	Domain string
+	// SNI is Domain without port.
+	SNI string
+	// Select says which routes attach by label: all must be on the route's object. nil: by host name alone.
+	Select map[string]string
+	// SelectAny is DISABLE_STRICT_LABEL_SELECTORS: host name OR any one label.
+	SelectAny bool
+	// TLS terminates TLS for the host; nil for a clear-text host.
+	TLS      *DownstreamTLS
+	Insecure InsecureAction
+	// Closed says why the host must not be served (its certificate is unusable, say). A closed host keeps its name from
+	// wider hosts and answers 503: it fails closed.
+	Closed string
+	// Synthesized hosts are there only when no other is.
+	Synthesized bool
+}
+
+// HostPatternKind says how a route names the hosts that it wants to be on.
+type HostPatternKind uint8
+
+// The kinds of host patterns.
+const (
+	// HostGlob: HostPattern.Value is exact, "*", "*suffix" or "prefix*"; the route goes to every host that can overlap it.
+	HostGlob HostPatternKind = iota
+	// HostRegex: Value is an RE2 expression over :authority; the route goes to every host without label selector.
+	HostRegex
+	// HostNone: the route names no host; it goes to hosts whose label selector takes it, and nowhere else.
+	HostNone
+	// HostEvery: the route goes to every host whatever its selector (probes).
+	HostEvery
+)
+
+// HostPattern is a route's wish about hosts. Value is lower case for globs, and without port; Port is the ":port" that the user wrote, or "".
+type HostPattern struct {
+	Kind  HostPatternKind
+	Value string
+	Port  string
+}
+
+// RouteFragment is one branch of a route: fragments of one virtual host with equal Group are branches of one split.
+type RouteFragment struct {
+	Origin *snapshot.Object
+	// Hosts says which virtual hosts it wants; Labels are what host selectors look at.
+	Hosts  HostPattern
+	Labels map[string]string
+	// Group identifies the match: everything that decides which requests come here, delimited so that no two matches
+	// collide, the host pattern included. Branches of one group share its requests.
+	Group string
+	// Order sorts groups of a virtual host: the lexically greater comes first. Equal for all fragments of a group.
+	Order string
+	// Weight is the wanted share in percent; nil for "what is left".
+	Weight *int
+	// Shadow fragments take a copy of the group's requests and no share; Weight is then the percentage copied.
+	Shadow bool
+	// Always fragments are served to insecure requests whatever the host's insecure action (ACME challenges).
+	Always bool
+	// Route is the whole route without Fraction, and without the :authority condition that Hosts implies.
+	Route *Route
+	// Authority is the :authority condition for hosts whose domain is wider than Hosts; nil when none is ever needed.
+	Authority *ValueMatch
+}
+
+// TCPRouteFragment is one branch of a TCP route.
+type TCPRouteFragment struct {
+	Origin  *snapshot.Object
+	Address string
+	Port    uint32
+	// SNI is the server name to match; "" for every connection. TLS terminates it: the front end's own choice (a TLSContext),
+	// or nil to take the TLS of the attached Host whose domain covers SNI.
+	SNI string
+	TLS *DownstreamTLS
+	// Weight is relative within the group (address, port, SNI); nil for "what is left".
+	Weight *int
+	// Cluster names the target.
+	Cluster string
+	// IdleTimeoutMillis as in TCPChain.
+	IdleTimeoutMillis *int64
+}
