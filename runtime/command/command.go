@@ -1,0 +1,223 @@
+// Package command is the command line: one file per command. Standard output carries the answer, standard error
+// diagnostics and progress.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chancery-gateway/chancery/runtime/settings"
+	"github.com/chancery-gateway/chancery/runtime/supervisor"
+	"github.com/chancery-gateway/chancery/snapshot"
+)
+
+// The exit codes of every command.
+const (
+	exitFine    = 0
+	exitErrors  = 1 // the input has errors; what could be compiled was
+	exitUsage   = 2 // wrong usage or unreadable input
+	exitFailure = 3 // Chancery itself or an engine of it failed
+	exitWarning = 4 // warnings, with --fail-on-warning
+)
+
+// status is an error that carries an exit code. A nil err means that everything has been said.
+type status struct {
+	code int
+	err  error
+}
+
+func (s *status) Error() string {
+	if s.err == nil {
+		return fmt.Sprintf("exit status %d", s.code)
+	}
+	return s.err.Error()
+}
+
+func usage(format string, args ...any) error {
+	return &status{exitUsage, fmt.Errorf(format, args...)}
+}
+
+func failure(format string, args ...any) error {
+	return &status{exitFailure, fmt.Errorf(format, args...)}
+}
+
+// app is what every command works with.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	settings *settings.Settings
+}
+
+// busy are the names of the program that pick a command.
+var busy = []string{"entrypoint", "kubestatus", "apiext", "version"}
+
+// Main runs the command that args name (args[0] is the program's own name) and returns the exit code. SIGINT and SIGTERM end it.
+func Main(args []string, in io.Reader, out, errs io.Writer) int {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	go func() {
+		switch <-signals {
+		case os.Interrupt:
+			cancel(supervisor.Hurry)
+		case syscall.SIGTERM:
+			cancel(context.Canceled)
+		}
+		signal.Stop(signals) // the next one ends the process at once
+	}()
+	return Run(ctx, args, in, out, errs)
+}
+
+// Run is Main without signals: the end of ctx ends the command.
+func Run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) (code int) {
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(errs, "chancery: internal error: %v\n%s", p, debug.Stack())
+			code = exitFailure
+		}
+	}()
+	a := &app{in: in, out: out, err: errs}
+	root := a.root()
+	rest := args[1:]
+	if name := filepath.Base(args[0]); slices.Contains(busy, name) {
+		rest = append([]string{name}, rest...)
+	}
+	root.SetArgs(rest)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errs)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitFine
+	}
+	var s *status
+	if !errors.As(err, &s) {
+		s = &status{exitUsage, err} // cobra's own errors are about usage
+	}
+	if s.err != nil {
+		fmt.Fprintln(errs, "chancery: "+s.err.Error())
+	}
+	return s.code
+}
+
+const long = `Chancery is a control plane for Envoy.
+
+It takes what Kubernetes manifests say about routing, compiles it to Envoy configuration,
+proves the result, and serves it over xDS.
+
+PATH is a file, a directory (searched recursively for .yaml, .yml and .json), or - for
+standard input. Settings come from flags, CHANCERY_* and AMBASSADOR_* environment
+variables, and chancery.yaml; "chancery settings" shows them all.
+
+Exit codes: 0 fine, 1 the input has errors, 2 wrong usage or unreadable input,
+3 Chancery itself failed, 4 warnings with --fail-on-warning.`
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "chancery",
+		Short: "A control plane for Envoy",
+		Long:  long,
+		Example: `  chancery check manifests/            # what is wrong, with file and line
+  chancery compile -o out manifests/   # the Envoy configuration, in six files
+  chancery serve manifests/            # watch, serve xDS, run Envoy
+  chancery explain manifests/ -- GET http://example.com/shop/`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              noCommand,
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRunE: a.load,
+	}
+	root.CompletionOptions.HiddenDefaultCmd = false
+	settings.AddFlags(root.PersistentFlags())
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage("%w; see %q", err, c.CommandPath()+" --help")
+	})
+	root.AddCommand(a.compileCommand(), a.checkCommand(), a.serveCommand(), a.explainCommand(), a.diffCommand(),
+		a.statusCommand(), a.settingsCommand(), a.versionCommand(), a.demoCommand())
+	for _, name := range []string{"entrypoint", "kubestatus", "apiext"} {
+		root.AddCommand(notYet(name))
+	}
+	return root
+}
+
+func noCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := ""
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = fmt.Sprintf(", did you mean %q", strings.Join(near, `" or "`))
+	}
+	return usage("unknown command %q%s; see %q", args[0], hint, "chancery --help")
+}
+
+// notYet answers for a command of the published command line that needs a Kubernetes cluster.
+func notYet(name string) *cobra.Command {
+	return &cobra.Command{
+		Use:                name,
+		Hidden:             true,
+		DisableFlagParsing: true,
+		PersistentPreRunE:  func(*cobra.Command, []string) error { return nil },
+		RunE: func(*cobra.Command, []string) error {
+			return usage("%s needs a Kubernetes cluster, which this release cannot read yet; use \"chancery serve PATH...\" with manifests in files", name)
+		},
+	}
+}
+
+// load reads the settings before every command.
+func (a *app) load(c *cobra.Command, _ []string) error {
+	s, err := settings.Load(c.Flags())
+	if err != nil {
+		return &status{exitUsage, err}
+	}
+	a.settings = s
+	return nil
+}
+
+// needPaths is cobra's check of positional arguments for commands that take PATH...
+func needPaths(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usage("%s needs at least one PATH: a file, a directory, or - for standard input; see %q", c.Name(), c.CommandPath()+" --help")
+	}
+	return nil
+}
+
+// verdict turns what was found into the exit code.
+func verdict(ds []snapshot.Diagnostic, failOnWarning bool) error {
+	code := exitFine
+	for _, d := range ds {
+		switch {
+		case d.Severity == snapshot.Error:
+			return &status{code: exitErrors}
+		case d.Severity == snapshot.Warning && failOnWarning:
+			code = exitWarning
+		}
+	}
+	if code == exitFine {
+		return nil
+	}
+	return &status{code: code}
+}
+
+// terminal reports whether w is a terminal that wants colours and progress.
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Name() != "null"
+}

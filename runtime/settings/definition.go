@@ -1,0 +1,255 @@
+// Package settings reads what an operator sets: flags, environment variables (CHANCERY_* and Emissary's AMBASSADOR_*
+// names with their meaning) and chancery.yaml, in that order of precedence, and remembers where each value came from.
+package settings
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Definition describes one setting: its name as flag and as key of chancery.yaml, and how a text becomes its value.
+type Definition struct {
+	// Name is the flag and the key; CHANCERY_<NAME> (upper case, "_" for "-") is its environment variable.
+	Name string
+	// Default is the text of the value that holds when nobody sets one.
+	Default string
+	// Usage is one line for --help; Want says what a right value looks like, for error messages.
+	Usage, Want string
+	// Bool settings are flags that need no value.
+	Bool bool
+	// Environment lists further variables in order of precedence, after CHANCERY_<NAME>.
+	Environment []Variable
+
+	read func(s *Settings, text string) error
+}
+
+// Variable is an environment variable of another program that sets one of ours.
+type Variable struct {
+	Name string
+	// Translate turns its text into ours; keep is false when this text means "as if not set" there. nil takes it as it is.
+	Translate func(text string) (value string, keep bool)
+}
+
+// Settings are the effective values.
+type Settings struct {
+	// AmbassadorID is the id whose objects are ours (Emissary docs: AMBASSADOR_ID).
+	AmbassadorID string
+	// Namespace is our own namespace. SingleNamespace and CertsSingleNamespace confine what is read to it.
+	Namespace            string
+	SingleNamespace      bool
+	CertsSingleNamespace bool
+	// BindAddress is the address of every Listener; empty for all.
+	BindAddress string
+	// LooseLabelSelectors is Emissary's DISABLE_STRICT_LABEL_SELECTORS.
+	LooseLabelSelectors bool
+
+	// Envoy is a path, "none", or "" to look for a binary.
+	Envoy            string
+	EnvoyConcurrency int
+	EnvoyBaseID      int
+	EnvoyLogLevel    string
+	EnvoyOutlives    bool
+	DrainTime        time.Duration
+	ShutdownGrace    time.Duration
+
+	ADSAddress    string
+	AdminPort     int
+	ReadyPort     int
+	HealthAddress string
+	HealthPort    int
+	HealthFamily  string
+
+	ReconfigMaxDelay time.Duration
+	FastReconfigure  bool
+	StateDir         string
+
+	LogLevel  string
+	LogFormat string
+
+	origins map[string]Origin
+}
+
+// definitions in the order in which `settings` prints them.
+var definitions = []*Definition{
+	text("ambassador-id", "default", "take objects with this ambassador_id", func(s *Settings) *string { return &s.AmbassadorID }, "AMBASSADOR_ID"),
+	text("namespace", "default", "the namespace Chancery itself runs in", func(s *Settings) *string { return &s.Namespace }, "AMBASSADOR_NAMESPACE"),
+	flag("single-namespace", "read objects of the own namespace only", func(s *Settings) *bool { return &s.SingleNamespace }, Variable{"AMBASSADOR_SINGLE_NAMESPACE", anyText}),
+	flag("certs-single-namespace", "read Secrets of the own namespace only", func(s *Settings) *bool { return &s.CertsSingleNamespace }, Variable{"AMBASSADOR_CERTS_SINGLE_NAMESPACE", anyText}),
+	address("bind-address", "0.0.0.0", "address that every Listener binds to", func(s *Settings) *string { return &s.BindAddress }, "AMBASSADOR_ENVOY_BIND_ADDRESS"),
+	flag("disable-strict-label-selectors", "attach a Mapping to a Host when host name or any one label agrees", func(s *Settings) *bool { return &s.LooseLabelSelectors }, Variable{Name: "DISABLE_STRICT_LABEL_SELECTORS"}),
+
+	text("envoy", "", `path of the Envoy binary, or "none"; else PATH and the repository's .cache/venv are searched`, func(s *Settings) *string { return &s.Envoy }),
+	number("envoy-concurrency", "0", "worker threads of Envoy, 0 for one per core", 0, 1024, func(s *Settings) *int { return &s.EnvoyConcurrency }, Variable{Name: "ENVOY_CONCURRENCY"}),
+	number("envoy-base-id", "0", "Envoy's --base-id, 0 for hot restart switched off", 0, 1<<30, func(s *Settings) *int { return &s.EnvoyBaseID }, Variable{Name: "AMBASSADOR_ENVOY_BASE_ID"}),
+	choice("envoy-log-level", "warning", "log level of Envoy", []string{"trace", "debug", "info", "warning", "error", "critical", "off"}, func(s *Settings) *string { return &s.EnvoyLogLevel }, Variable{"AMBASSADOR_DEBUG", debugEnvoy}),
+	flag("envoy-outlives", "leave Envoy running when Chancery dies", func(s *Settings) *bool { return &s.EnvoyOutlives }),
+	duration("drain-time", "10m", "how long Envoy drains connections of a listener that goes away", time.Second, 24*time.Hour, func(s *Settings) *time.Duration { return &s.DrainTime }, Variable{"AMBASSADOR_DRAIN_TIME", seconds}),
+	duration("shutdown-grace", "10s", "how long requests in flight may take at the end, at most drain-time", 0, 24*time.Hour, func(s *Settings) *time.Duration { return &s.ShutdownGrace }),
+
+	hostPort("ads-address", "127.0.0.1:8003", "address of the xDS server", func(s *Settings) *string { return &s.ADSAddress }),
+	number("admin-port", "8001", "loopback port of Envoy's admin interface", 1, 65535, func(s *Settings) *int { return &s.AdminPort }),
+	number("ready-port", "8006", "loopback port of Envoy's ready listener", 1, 32767, func(s *Settings) *int { return &s.ReadyPort }, Variable{"AMBASSADOR_READY_PORT", readyPort}),
+	address("health-address", "0.0.0.0", "address of health, diagnostics and metrics", func(s *Settings) *string { return &s.HealthAddress }, "AMBASSADOR_HEALTHCHECK_BIND_ADDRESS"),
+	number("health-port", "8877", "port of health, diagnostics and metrics, 0 for any free one", 0, 65535, func(s *Settings) *int { return &s.HealthPort }, Variable{Name: "AMBASSADOR_HEALTHCHECK_BIND_PORT"}),
+	choice("health-family", "any", "IP family of the health server", []string{"any", "ipv4_only", "ipv6_only"}, func(s *Settings) *string { return &s.HealthFamily }, Variable{"AMBASSADOR_HEALTHCHECK_IP_FAMILY", lower}),
+
+	duration("reconfig-max-delay", "1s", "the longest that a change waits to be joined with others", 0, time.Hour, func(s *Settings) *time.Duration { return &s.ReconfigMaxDelay }, Variable{"AMBASSADOR_RECONFIG_MAX_DELAY", seconds}),
+	onByDefault("fast-reconfigure", "compile only what changed", func(s *Settings) *bool { return &s.FastReconfigure }, Variable{Name: "AMBASSADOR_FAST_RECONFIGURE"}),
+	text("state-dir", defaultStateDir(), "where the last good state is kept between runs", func(s *Settings) *string { return &s.StateDir }),
+
+	choice("log-level", "info", "log level", []string{"debug", "info", "warn", "error"}, func(s *Settings) *string { return &s.LogLevel }, Variable{"AES_LOG_LEVEL", aesLevel}),
+	choice("log-format", "text", "log format", []string{"text", "json"}, func(s *Settings) *string { return &s.LogFormat }, Variable{"AMBASSADOR_JSON_LOGGING", jsonLogging}),
+}
+
+// Definitions returns every setting, in the order in which they are documented.
+func Definitions() []*Definition { return definitions }
+
+// Variable returns the setting's own environment variable.
+func (d *Definition) Variable() string {
+	return "CHANCERY_" + strings.ToUpper(strings.ReplaceAll(d.Name, "-", "_"))
+}
+
+func text(name, def, usage string, at func(*Settings) *string, env ...string) *Definition {
+	return &Definition{Name: name, Default: def, Usage: usage, Want: "a text", Environment: plain(env), read: func(s *Settings, v string) error {
+		*at(s) = v
+		return nil
+	}}
+}
+
+func address(name, def, usage string, at func(*Settings) *string, env ...string) *Definition {
+	return &Definition{Name: name, Default: def, Usage: usage, Want: "an IP address such as 0.0.0.0 or ::", Environment: plain(env), read: func(s *Settings, v string) error {
+		if _, err := netip.ParseAddr(v); err != nil {
+			return fmt.Errorf("is no IP address")
+		}
+		*at(s) = v
+		return nil
+	}}
+}
+
+func hostPort(name, def, usage string, at func(*Settings) *string) *Definition {
+	return &Definition{Name: name, Default: def, Usage: usage, Want: "an IP address and port such as 127.0.0.1:8003", read: func(s *Settings, v string) error {
+		if _, err := netip.ParseAddrPort(v); err != nil {
+			return fmt.Errorf("is no IP address with a port")
+		}
+		*at(s) = v
+		return nil
+	}}
+}
+
+func flag(name, usage string, at func(*Settings) *bool, env ...Variable) *Definition {
+	return &Definition{Name: name, Default: "false", Usage: usage, Want: "true or false", Bool: true, Environment: env, read: func(s *Settings, v string) error {
+		b, err := strconv.ParseBool(strings.ToLower(v))
+		if err != nil {
+			return fmt.Errorf("is neither true nor false")
+		}
+		*at(s) = b
+		return nil
+	}}
+}
+
+func onByDefault(name, usage string, at func(*Settings) *bool, env ...Variable) *Definition {
+	d := flag(name, usage, at, env...)
+	d.Default = "true"
+	return d
+}
+
+func number(name, def, usage string, low, high int, at func(*Settings) *int, env ...Variable) *Definition {
+	want := fmt.Sprintf("a whole number from %d to %d", low, high)
+	return &Definition{Name: name, Default: def, Usage: usage, Want: want, Environment: env, read: func(s *Settings, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			return fmt.Errorf("is no whole number")
+		}
+		if n < low || n > high {
+			return fmt.Errorf("is out of range")
+		}
+		*at(s) = n
+		return nil
+	}}
+}
+
+func duration(name, def, usage string, low, high time.Duration, at func(*Settings) *time.Duration, env ...Variable) *Definition {
+	want := fmt.Sprintf("a duration such as 500ms, 30s or 10m, from %s to %s", low, high)
+	return &Definition{Name: name, Default: def, Usage: usage, Want: want, Environment: env, read: func(s *Settings, v string) error {
+		d, err := time.ParseDuration(v)
+		if err != nil {
+			return fmt.Errorf("is no duration (a number needs its unit)")
+		}
+		if d < low || d > high {
+			return fmt.Errorf("is out of range")
+		}
+		*at(s) = d
+		return nil
+	}}
+}
+
+func choice(name, def, usage string, of []string, at func(*Settings) *string, env ...Variable) *Definition {
+	want := "one of " + strings.Join(of, ", ")
+	return &Definition{Name: name, Default: def, Usage: usage + ": " + strings.Join(of, ", "), Want: want, Environment: env, read: func(s *Settings, v string) error {
+		for _, c := range of {
+			if strings.EqualFold(c, v) {
+				*at(s) = c
+				return nil
+			}
+		}
+		return fmt.Errorf("is not known")
+	}}
+}
+
+func plain(names []string) []Variable {
+	var vs []Variable
+	for _, n := range names {
+		vs = append(vs, Variable{Name: n})
+	}
+	return vs
+}
+
+// anyText: Emissary asks only whether the variable is set to something.
+func anyText(string) (string, bool) { return "true", true }
+
+func lower(v string) (string, bool) { return strings.ToLower(v), true }
+
+// seconds: a bare number counts seconds, as in Emissary.
+func seconds(v string) (string, bool) {
+	if _, err := strconv.ParseFloat(v, 64); err == nil {
+		return v + "s", true
+	}
+	return v, true
+}
+
+// readyPort: Emissary falls back to its default for values outside 1 to 32766.
+func readyPort(v string) (string, bool) {
+	n, err := strconv.Atoi(v)
+	return v, err == nil && n >= 1 && n <= 32766
+}
+
+// debugEnvoy: AMBASSADOR_DEBUG lists what is to be debugged; "envoy" among it raises Envoy's level to trace.
+func debugEnvoy(v string) (string, bool) {
+	return "trace", strings.Contains(strings.ToLower(v), "envoy")
+}
+
+func aesLevel(v string) (string, bool) {
+	switch strings.ToLower(v) {
+	case "trace":
+		return "debug", true
+	case "warning":
+		return "warn", true
+	case "fatal", "panic", "critical":
+		return "error", true
+	}
+	return v, true
+}
+
+func jsonLogging(v string) (string, bool) { return "json", strings.EqualFold(v, "true") }
+
+func defaultStateDir() string {
+	if dir, err := os.UserCacheDir(); err == nil && filepath.IsAbs(dir) {
+		return filepath.Join(dir, "chancery")
+	}
+	return filepath.Join(os.TempDir(), "chancery")
+}

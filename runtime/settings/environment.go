@@ -1,0 +1,48 @@
+package settings
+
+import (
+	"os"
+	"slices"
+	"strings"
+)
+
+// withoutEffect are Emissary's variables that have no effect here, with the reason (Emissary docs: "Environment variables").
+var withoutEffect = map[string]string{
+	"AMBASSADOR_AMBEX_NO_RATELIMIT":      "there is no memory-based rate limit to switch off",
+	"AMBASSADOR_AMBEX_SNAPSHOT_COUNT":    "no snapshots are dumped",
+	"AMBASSADOR_SNAPSHOT_COUNT":          "no snapshots are dumped",
+	"AMBASSADOR_EDS_BYPASS":              "endpoints always travel by EDS",
+	"AMBASSADOR_DIAGD_BIND_PORT":         "diagnostics are served on health-port",
+	"AMBASSADOR_DIAGD_BIND_ADDREASS":     "diagnostics are served on health-address",
+	"AMBASSADOR_FORCE_ENDPOINTS":         "it has no effect in Emissary either",
+	"AMBASSADOR_AES_SECRET_NAME":         "it has no effect in Emissary either",
+	"AMBASSADOR_AES_SECRET_NAMESPACE":    "it has no effect in Emissary either",
+	"AMBASSADOR_CONFIG_BASE_DIR":         "nothing is read from or written to a base directory",
+	"AMBASSADOR_DEBUG_CLUSTER_CONFIG":    "every refused resource is reported",
+	"AMBASSADOR_DISABLE_SNAPSHOT_SERVER": "there is no snapshot server",
+	"AMBASSADOR_LOG_RESOURCES":           "use `chancery explain`",
+}
+
+// Unused returns a line for each AMBASSADOR_* variable that is set and has no effect, sorted.
+func Unused() []string {
+	read := map[string]bool{}
+	for _, d := range definitions {
+		for _, e := range d.Environment {
+			read[e.Name] = true
+		}
+	}
+	var out []string
+	for _, pair := range os.Environ() {
+		name, value, _ := strings.Cut(pair, "=")
+		if value == "" || read[name] || !strings.HasPrefix(name, "AMBASSADOR_") {
+			continue
+		}
+		reason := withoutEffect[name]
+		if reason == "" {
+			reason = "this release does not read it"
+		}
+		out = append(out, name+" has no effect: "+reason)
+	}
+	slices.Sort(out)
+	return out
+}
