@@ -1,0 +1,96 @@
+// Package health serves what kubelet, operators and Prometheus ask of a running Chancery: liveness, readiness,
+// diagnostics, metrics and profiles.
+package health
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"time"
+)
+
+// Probe answers one question with yes or no, and says why.
+type Probe func(ctx context.Context) (ok bool, why string)
+
+// Options are what the answers are made from.
+type Options struct {
+	// Alive and Ready answer check_alive and check_ready.
+	Alive, Ready Probe
+	// Overview returns the content of the diagnostics page, as a value for encoding/json.
+	Overview func(ctx context.Context) any
+	// Metrics writes all metrics in Prometheus' text format.
+	Metrics func(ctx context.Context, w io.Writer) error
+}
+
+// New returns the handler of the health port (Emissary docs: ports and probes; 8877 by default).
+func New(o Options) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /ambassador/v0/check_alive", probe(o.Alive))
+	mux.HandleFunc("GET /ambassador/v0/check_ready", probe(o.Ready))
+	overview := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		_ = e.Encode(o.Overview(r.Context())) // the client went away; nobody is left to be told
+	}
+	mux.HandleFunc("GET /ambassador/v0/diag/{$}", overview)
+	mux.HandleFunc("GET /ambassador/v0/diag", overview)
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		if err := o.Metrics(r.Context(), w); err != nil {
+			fmt.Fprintf(w, "# incomplete: %q\n", err)
+		}
+	})
+	mux.HandleFunc("/debug/pprof/", local(pprof.Index))
+	mux.HandleFunc("/debug/pprof/cmdline", local(pprof.Cmdline))
+	mux.HandleFunc("/debug/pprof/profile", local(pprof.Profile))
+	mux.HandleFunc("/debug/pprof/symbol", local(pprof.Symbol))
+	mux.HandleFunc("/debug/pprof/trace", local(pprof.Trace))
+	return mux
+}
+
+func probe(p Probe) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ok, why := p(r.Context())
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if !ok {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		fmt.Fprintln(w, why)
+	}
+}
+
+// local lets only this machine in: profiles show memory.
+func local(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		from, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err != nil || !from.Addr().Unmap().IsLoopback() {
+			http.NotFound(w, r)
+			return
+		}
+		h(w, r)
+	}
+}
+
+// Serve answers on l until ctx ends. It returns nil then, else the reason why it could not go on.
+func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	stopped := context.AfterFunc(ctx, func() {
+		bounded, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if s.Shutdown(bounded) != nil {
+			_ = s.Close()
+		}
+	})
+	defer stopped()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+// Package pipeline is the loop of a running Chancery: the newest snapshot is compiled and published, endpoint changes
+// take the fast path, and findings are reported when they appear or vanish.
+package pipeline
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/chancery-gateway/chancery/runtime/metrics"
+	"github.com/chancery-gateway/chancery/runtime/report"
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/translators"
+	"github.com/chancery-gateway/chancery/translators/ir"
+)
+
+// Compiler compiles snapshots; *translators.Compiler is one.
+type Compiler interface {
+	Compile(*snapshot.Snapshot) *translators.Result
+	// Endpoints is the fast path: ok only if nothing but endpoints changed since the last snapshot that it was given.
+	Endpoints(*snapshot.Snapshot) (changed []*ir.Resource, ok bool)
+}
+
+// Publisher hands resources to Envoys; *xds.Server is one.
+type Publisher interface {
+	// Publish returns the number of the publication.
+	Publish(ir.ResourceSet) uint64
+	PublishEndpoints(changed []*ir.Resource, removed []string)
+}
+
+// Options are what a pipeline works with.
+type Options struct {
+	// NewCompiler returns a compiler that remembers nothing. Cold asks for a new one for each compile.
+	NewCompiler func() Compiler
+	Cold        bool
+	Publisher   Publisher
+	Metrics     *metrics.Metrics
+	Log         *slog.Logger
+	// Changed is told of findings that appeared and vanished; calls do not overlap.
+	Changed func(appeared, vanished []snapshot.Diagnostic)
+	// Published is called after each publication with its number; the number is 0 for the fast path, which has none.
+	Published func(r *translators.Result, publication uint64)
+}
+
+// Pipeline is one loop.
+type Pipeline struct {
+	options  Options
+	next     chan *snapshot.Snapshot
+	compiler Compiler
+	heard    []snapshot.Diagnostic // the source's findings that the last compile took up
+
+	mu       sync.Mutex
+	result   *translators.Result
+	added    map[string][]snapshot.Diagnostic // findings of others than the compiler, by who found them
+	findings []snapshot.Diagnostic
+	busy     time.Time // begin of the step that is under way; zero when idle
+
+	telling sync.Mutex
+}
+
+// New returns a pipeline that has not begun.
+func New(o Options) *Pipeline {
+	return &Pipeline{options: o, next: make(chan *snapshot.Snapshot, 1), added: map[string][]snapshot.Diagnostic{}}
+}
+
+// Deliver hands over a snapshot and returns at once. A snapshot that has not been taken up yet is replaced.
+func (p *Pipeline) Deliver(s *snapshot.Snapshot) {
+	for {
+		select {
+		case p.next <- s:
+			return
+		default:
+		}
+		select {
+		case <-p.next:
+		default:
+		}
+	}
+}
+
+// Run takes up snapshots until ctx ends.
+func (p *Pipeline) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case s := <-p.next:
+			p.step(s)
+		}
+	}
+}
+
+func (p *Pipeline) step(s *snapshot.Snapshot) {
+	begun := time.Now()
+	p.setBusy(begun)
+	defer p.setBusy(time.Time{})
+	o := p.options
+	if p.compiler != nil && !o.Cold && slices.Equal(p.heard, s.Findings()) {
+		if changed, ok := p.compiler.Endpoints(s); ok {
+			s.Forget()
+			o.Metrics.Stage("endpoints", time.Since(begun))
+			at := time.Now()
+			o.Publisher.PublishEndpoints(changed, nil)
+			o.Metrics.Stage("publish", time.Since(at))
+			o.Metrics.EndpointsUpdated()
+			o.Log.Debug("endpoints published", "changed", len(changed), "took", time.Since(begun))
+			if o.Published != nil {
+				o.Published(p.Result(), 0)
+			}
+			return
+		}
+	}
+	if p.compiler == nil || o.Cold {
+		p.compiler = o.NewCompiler()
+	}
+	r := p.compiler.Compile(s)
+	p.heard = s.Findings()
+	s.Forget() // what was before is of no use any more, and must not be held
+	for stage, took := range map[string]time.Duration{
+		"lower": r.Timings.Lower, "link": r.Timings.Link, "emit": r.Timings.Emit, "compile": time.Since(begun),
+	} {
+		o.Metrics.Stage(stage, took)
+	}
+	at := time.Now()
+	publication := o.Publisher.Publish(r.Resources)
+	o.Metrics.Stage("publish", time.Since(at))
+	o.Metrics.Compiled(r.Counts.Objects)
+	p.mu.Lock()
+	p.result = r
+	p.mu.Unlock()
+	p.tell()
+	n := 0
+	for _, rs := range r.Resources {
+		n += len(rs)
+	}
+	o.Log.Info("configuration published", "resources", n, "objects", r.Counts.Objects, "lowered", r.Counts.Lowered,
+		"emitted", r.Counts.Emitted, "took", time.Since(begun).Round(10*time.Microsecond))
+	if o.Published != nil {
+		o.Published(r, publication)
+	}
+}
+
+// Add puts the findings of another stage beside the compiler's; they replace the last ones under the same name.
+func (p *Pipeline) Add(name string, ds []snapshot.Diagnostic) {
+	p.mu.Lock()
+	p.added[name] = ds
+	p.mu.Unlock()
+	p.tell()
+}
+
+// tell works out the present findings and reports what is different from the last ones.
+func (p *Pipeline) tell() {
+	p.telling.Lock()
+	defer p.telling.Unlock()
+	p.mu.Lock()
+	var now []snapshot.Diagnostic
+	if p.result != nil {
+		now = slices.Clone(p.result.Diagnostics)
+	}
+	for _, ds := range p.added {
+		now = append(now, ds...)
+	}
+	now = snapshot.SortDiagnostics(now)
+	before := p.findings
+	p.findings = now
+	p.mu.Unlock()
+	p.options.Metrics.Diagnostics(now)
+	appeared, vanished := report.Transitions(before, now)
+	if p.options.Changed != nil && len(appeared)+len(vanished) > 0 {
+		p.options.Changed(appeared, vanished)
+	}
+}
+
+// Result returns the last result, nil before the first.
+func (p *Pipeline) Result() *translators.Result {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.result
+}
+
+// Findings returns the present findings of all stages, sorted.
+func (p *Pipeline) Findings() []snapshot.Diagnostic {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.findings
+}
+
+// Busy returns how long the step that is under way has been running, 0 when none is.
+func (p *Pipeline) Busy() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.busy.IsZero() {
+		return 0
+	}
+	return time.Since(p.busy)
+}
+
+func (p *Pipeline) setBusy(t time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.busy = t
+}
