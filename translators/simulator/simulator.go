@@ -1,0 +1,178 @@
+package simulator
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/chancery-gateway/chancery/translators/ir"
+)
+
+// Simulate follows the request through the program. It never fails: what Envoy would refuse is an outcome.
+func Simulate(p *ir.Program, r Request) Trace {
+	t := &Trace{Request: r}
+	if p == nil {
+		p = &ir.Program{}
+	}
+	l := pickListener(p, r, t)
+	if l == nil {
+		if r.Listener != "" {
+			return t.end(Refused, 0, fmt.Sprintf("there is no listener %q", r.Listener))
+		}
+		return t.end(Refused, 0, fmt.Sprintf("no listener has port %d, and none takes %s", r.Port, connection(r)))
+	}
+	chain, why := pickChain(l, r)
+	loseChains(l, chain, r, t)
+	if chain == nil {
+		return t.end(Refused, 0, why)
+	}
+	t.Chain = &Step{Name: chain.Name, Why: why, Origins: chain.Origins}
+	if reason := handshake(chain, r); reason != "" {
+		return t.end(Refused, 0, reason)
+	}
+	switch {
+	case chain.TCP != nil:
+		all := everything()
+		t.Outcomes = []Outcome{{Share: 100, Kind: Proxied, Clusters: clusterShares(p, chain.TCP.Clusters, &all, ""), Origins: chain.Origins}}
+		return *t
+	case chain.HTTP == nil:
+		return t.end(Refused, 0, "the filter chain serves neither HTTP nor TCP")
+	}
+	t.RouteConfig = chain.HTTP.RouteConfig
+	x, status, reason := receive(chain.HTTP, l, r)
+	if status != 0 {
+		return t.end(Rejected, status, reason)
+	}
+	t.Host, t.Path = x.authority, x.target
+	var rc *ir.RouteConfig
+	for _, c := range p.RouteConfigs {
+		if c.Name == chain.HTTP.RouteConfig {
+			rc = c
+		}
+	}
+	if rc == nil {
+		return t.end(NotFound, 404, fmt.Sprintf("the program has no route configuration %q", chain.HTTP.RouteConfig))
+	}
+	vhost := pickVirtualHost(rc, x.authority, t)
+	if vhost == nil {
+		return t.end(NotFound, 404, fmt.Sprintf("no virtual host has a domain for %q", x.authority))
+	}
+	walk(p, chain.HTTP, vhost, x, t)
+	return *t
+}
+
+// receive does what the HTTP connection manager does to a request before it is routed. status is set when it answers itself.
+func receive(chain *ir.HTTPChain, l *ir.Listener, r Request) (x *exchange, status uint32, reason string) {
+	settings := chain.Settings
+	if settings == nil {
+		settings = &ir.HTTPSettings{}
+	}
+	x = &exchange{method: r.Method, authority: r.Host, headers: map[string][]string{}}
+	for _, h := range r.Headers {
+		name := strings.ToLower(h.Name)
+		if strings.Contains(name, "_") {
+			switch settings.HeadersWithUnderscoresAction {
+			case "DROP_HEADER":
+				continue
+			case "REJECT_REQUEST":
+				return nil, 400, fmt.Sprintf("header %s has an underscore", h.Name)
+			}
+		}
+		x.headers[name] = append(x.headers[name], h.Value)
+	}
+	if r.Host == "" {
+		return nil, 400, "the request has no Host header"
+	}
+	path, rest := cutQuery(r.Path)
+	switch {
+	case strings.Contains(r.Path, "#"):
+		return nil, 400, "the path has a fragment"
+	case r.Method != "CONNECT" && !strings.HasPrefix(r.Path, "/"):
+		return nil, 404, "the path does not begin with a slash"
+	case settings.RejectEscapedSlashes && hasEscapedSlash(path):
+		return nil, 400, "the path has an escaped slash (%2F or %5C)"
+	}
+	path, ok := normalizePath(path)
+	if !ok {
+		return nil, 400, "the path cannot be normalised: it has a NUL"
+	}
+	if settings.MergeSlashes {
+		path = mergeSlashes(path)
+	}
+	x.path, x.target = path, path+rest
+	if host, port := splitPort(r.Host); settings.StripMatchingHostPort && r.Method != "CONNECT" && port == fmt.Sprint(l.Port) {
+		x.authority = host
+	}
+	forwarded(x, chain, settings, r)
+	return x, 0, ""
+}
+
+// forwarded sets x-forwarded-for, x-forwarded-proto and the scheme (Envoy docs: use_remote_address, xff_num_trusted_hops).
+func forwarded(x *exchange, chain *ir.HTTPChain, settings *ir.HTTPSettings, r Request) {
+	proto := "http"
+	if r.TLS {
+		proto = "https"
+	}
+	if settings.UseRemoteAddress {
+		client := r.Client
+		if client == "" {
+			client = "127.0.0.1"
+		}
+		chainOfHops := append(x.headers["x-forwarded-for"], client)
+		x.headers["x-forwarded-for"] = []string{strings.Join(chainOfHops, ",")}
+	}
+	if _, there := x.headers["x-forwarded-proto"]; !there || settings.UseRemoteAddress && chain.TrustedHops == 0 {
+		x.headers["x-forwarded-proto"] = []string{proto}
+	}
+	x.scheme = proto
+	if f := strings.ToLower(x.headers["x-forwarded-proto"][0]); f == "http" || f == "https" {
+		x.scheme = f
+	}
+}
+
+// walk tries the routes in order and shares the requests among those that match.
+func walk(p *ir.Program, chain *ir.HTTPChain, vhost *ir.VirtualHost, x *exchange, t *Trace) {
+	left := everything()
+	var missed []Candidate
+	for _, route := range vhost.Routes {
+		if x.method == "CONNECT" {
+			break
+		}
+		matched, ok := matchPath(&route.Match, x.path)
+		c := Candidate{Kind: "route", Name: route.Name, Match: describeMatch(&route.Match), Origins: route.Origins}
+		if !ok {
+			if c.Reason = nearMiss(&route.Match, x.path); c.Reason != "" && left.size() == whole {
+				missed = append(missed, c)
+			}
+			continue
+		}
+		if c.Reason = mismatch(&route.Match, x); c.Reason != "" {
+			if left.size() > 0 {
+				t.lose(c)
+			}
+			continue
+		}
+		if left.size() == 0 {
+			c.Reason = "matches too, but a route before it takes the request"
+			t.lose(c)
+			continue
+		}
+		taken := left.take(route.Match.Fraction)
+		if taken.size() == 0 {
+			c.Reason = fmt.Sprintf("its fraction of %d of %d requests leaves it no share", route.Match.Fraction.Numerator, route.Match.Fraction.Denominator)
+			t.lose(c)
+			continue
+		}
+		t.Outcomes = append(t.Outcomes, act(p, chain, route, matched, &taken, x))
+	}
+	if left.size() == 0 {
+		return
+	}
+	for _, c := range missed {
+		t.lose(c)
+	}
+	reason := fmt.Sprintf("no route of the virtual host takes %s %s", x.method, x.path)
+	if x.method == "CONNECT" {
+		reason = "no route takes CONNECT requests"
+	}
+	t.Outcomes = append(t.Outcomes, Outcome{Share: left.percent(), Kind: NotFound, Status: 404, Reason: reason})
+}
