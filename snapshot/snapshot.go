@@ -12,7 +12,7 @@ import (
 // are compared by pointer. The zero value is not usable; start from Empty.
 type Snapshot struct {
 	kinds    map[GroupKind]*btree.Map[string, *Object]
-	slices   *btree.Map[string, *Object] // EndpointSlices by "namespace/service/name"
+	slices   *btree.Map[string, *Object] // EndpointSlices and Endpoints by "namespace/service/kind/name"
 	findings []Diagnostic
 	base     *Snapshot
 	changes  []Change
@@ -59,7 +59,7 @@ func (s *Snapshot) Derive(put []*Object, remove []Ref, findings []Diagnostic) *S
 			}
 			n.kinds[k], owned[k] = t, true
 		}
-		if k == KindEndpointSlice && !ownSlices {
+		if (k == KindEndpointSlice || k == KindEndpoints) && !ownSlices {
 			n.slices, ownSlices = n.slices.Copy(), true
 		}
 		return t
@@ -109,7 +109,7 @@ func (s *Snapshot) Derive(put []*Object, remove []Ref, findings []Diagnostic) *S
 
 func sliceKey(o *Object) string {
 	if s, ok := o.Spec.(*EndpointSlice); ok {
-		return o.Namespace + "/" + s.Service + "/" + o.Name
+		return o.Namespace + "/" + s.Service + "/" + o.Kind + "/" + o.Name
 	}
 	return ""
 }
@@ -156,7 +156,7 @@ func (s *Snapshot) Kinds() []GroupKind {
 	return ks
 }
 
-// EndpointSlices yields the slices of one Service, sorted by name.
+// EndpointSlices yields the EndpointSlices and the Endpoints of one Service, sorted by kind and name (Endpoints first).
 func (s *Snapshot) EndpointSlices(namespace, service string) iter.Seq[*Object] {
 	prefix := namespace + "/" + service + "/"
 	return func(yield func(*Object) bool) {

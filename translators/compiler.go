@@ -1,0 +1,244 @@
+package translators
+
+import (
+	"slices"
+	"time"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/translators/envoy"
+	"github.com/chancery-gateway/chancery/translators/ir"
+	"github.com/chancery-gateway/chancery/translators/linker"
+)
+
+// Options configure a Compiler.
+type Options struct {
+	// FrontEnds lower the source objects; each kind belongs to one of them.
+	FrontEnds []FrontEnd
+	// Merger settles competing claims; nil means that the oldest stands.
+	Merger linker.Merger
+	// Locate moves a diagnostic's position from the object's first line to the field's own; may be nil.
+	Locate func(o *snapshot.Object, d *snapshot.Diagnostic)
+}
+
+// Compiler turns snapshots into results and keeps whatever the next snapshot leaves unchanged. Its answers depend on the
+// snapshot alone, never on what it compiled before. It is not safe for concurrent use.
+type Compiler struct {
+	options   Options
+	byKind    map[snapshot.GroupKind]FrontEnd
+	last      *snapshot.Snapshot
+	entries   map[snapshot.Ref]*entry
+	readers   map[snapshot.Ref]map[*entry]struct{}
+	listed    map[snapshot.GroupKind]int
+	talking   map[snapshot.Ref]*entry
+	linker    *linker.Linker
+	linked    linker.Linked
+	endpoints *endpointTable
+	emitter   *envoy.Emitter
+}
+
+// entry is the memo of one lowering: what came out, and everything that was read for it.
+type entry struct {
+	ref       snapshot.Ref
+	front     FrontEnd
+	ambient   bool
+	fragments *ir.Fragments
+	refs      []snapshot.Ref
+	kinds     []snapshot.GroupKind
+}
+
+// ambientGroup is the group of the references that stand for what a front end makes of the input as a whole.
+const ambientGroup = "chancery.dev/ambient"
+
+// New returns a compiler that has compiled the empty snapshot.
+func New(o Options) *Compiler {
+	c := &Compiler{
+		options:   o,
+		byKind:    map[snapshot.GroupKind]FrontEnd{},
+		last:      snapshot.Empty(),
+		entries:   map[snapshot.Ref]*entry{},
+		readers:   map[snapshot.Ref]map[*entry]struct{}{},
+		listed:    map[snapshot.GroupKind]int{},
+		talking:   map[snapshot.Ref]*entry{},
+		linker:    linker.New(o.Merger),
+		endpoints: newEndpointTable(),
+		emitter:   envoy.NewEmitter(envoy.Options{}),
+	}
+	for _, f := range o.FrontEnds {
+		for _, k := range f.Kinds() {
+			c.byKind[k] = f
+		}
+	}
+	return c
+}
+
+// Compile brings everything up to the snapshot. It never fails: what is wrong is in the result's diagnostics, and the
+// rest is compiled.
+func (c *Compiler) Compile(s *snapshot.Snapshot) *Result {
+	start := time.Now()
+	r := &Result{Snapshot: s}
+	changes := s.Changes(c.last)
+	edits := c.lower(s, changes)
+	r.Counts.Lowered, r.Counts.Objects = len(edits), len(c.entries)
+	lowered := time.Now()
+	c.linked = c.linker.Link(edits)
+	r.Counts.Linked = c.linked.Groups
+	linkedAt := time.Now()
+	r.Program = c.linked.Program
+	r.Program.EndpointSets = c.endpoints.update(s, c.linked.Requests, changes)
+	r.Counts.EndpointSets = c.endpoints.made
+	endpointsAt := time.Now()
+	out := c.emitter.Emit(r.Program)
+	r.Resources = out.Resources
+	r.Counts.Emitted = out.Emitted
+	r.Diagnostics = c.diagnostics(s, out.Diagnostics)
+	c.last = s
+	end := time.Now()
+	r.Timings = Timings{Lower: lowered.Sub(start), Link: linkedAt.Sub(lowered), Endpoints: endpointsAt.Sub(linkedAt), Emit: end.Sub(endpointsAt), Total: end.Sub(start)}
+	return r
+}
+
+// Endpoints is the fast path: when nothing but endpoints changed since the last snapshot, it brings those up to date past
+// all other stages and returns the endpoint resources that differ. ok is false when a Compile is needed instead.
+func (c *Compiler) Endpoints(s *snapshot.Snapshot) (changed []*ir.Resource, ok bool) {
+	changes := s.Changes(c.last)
+	for _, ch := range changes {
+		k := ch.Ref().GroupKind()
+		if k != snapshot.KindEndpointSlice && k != snapshot.KindEndpoints || c.listed[k] > 0 || len(c.readers[ch.Ref()]) > 0 {
+			return nil, false
+		}
+	}
+	for _, set := range c.endpoints.refresh(s, changes) {
+		changed = append(changed, c.emitter.EmitEndpoints(set))
+	}
+	c.last = s
+	return changed, true
+}
+
+// lower lowers what the changes concern and returns the edits for the linker, in the order of the references.
+func (c *Compiler) lower(s *snapshot.Snapshot, changes []snapshot.Change) []linker.Change {
+	dirty := map[snapshot.Ref]struct{}{}
+	var kinds map[snapshot.GroupKind]bool
+	for _, ch := range changes {
+		ref := ch.Ref()
+		if c.byKind[ref.GroupKind()] != nil {
+			dirty[ref] = struct{}{}
+		}
+		for e := range c.readers[ref] {
+			dirty[e.ref] = struct{}{}
+		}
+		if k := ref.GroupKind(); c.listed[k] > 0 {
+			if kinds == nil {
+				kinds = map[snapshot.GroupKind]bool{}
+			}
+			kinds[k] = true
+		}
+	}
+	if kinds != nil {
+		for _, e := range c.entries {
+			if slices.ContainsFunc(e.kinds, func(k snapshot.GroupKind) bool { return kinds[k] }) {
+				dirty[e.ref] = struct{}{}
+			}
+		}
+	}
+	for _, f := range c.options.FrontEnds {
+		if ref := ambientRef(f); c.entries[ref] == nil {
+			dirty[ref] = struct{}{}
+		}
+	}
+	refs := make([]snapshot.Ref, 0, len(dirty))
+	for ref := range dirty {
+		refs = append(refs, ref)
+	}
+	slices.SortFunc(refs, snapshot.Ref.Compare)
+	edits := make([]linker.Change, 0, len(refs))
+	for _, ref := range refs {
+		edits = append(edits, c.relower(s, ref))
+	}
+	return edits
+}
+
+func ambientRef(f FrontEnd) snapshot.Ref {
+	return snapshot.Ref{Group: ambientGroup, Kind: "Ambient", Name: f.Name()}
+}
+
+// relower lowers one object, or forgets it when it is gone.
+func (c *Compiler) relower(s *snapshot.Snapshot, ref snapshot.Ref) linker.Change {
+	edit := linker.Change{Ref: ref}
+	if old := c.entries[ref]; old != nil {
+		edit.Old = old.fragments
+		c.forget(old)
+	}
+	e := &entry{ref: ref}
+	v := snapshot.NewView(s)
+	if ref.Group == ambientGroup {
+		i := slices.IndexFunc(c.options.FrontEnds, func(f FrontEnd) bool { return f.Name() == ref.Name })
+		e.fragments = c.options.FrontEnds[i].Ambient(v)
+	} else {
+		o := s.Get(ref.GroupKind(), ref.Namespace, ref.Name)
+		if o == nil {
+			return edit
+		}
+		e.fragments = c.byKind[ref.GroupKind()].Lower(o, v)
+	}
+	e.refs, e.kinds = v.Reads()
+	c.remember(e)
+	edit.New = e.fragments
+	return edit
+}
+
+func (c *Compiler) remember(e *entry) {
+	c.entries[e.ref] = e
+	for _, r := range e.refs {
+		if c.readers[r] == nil {
+			c.readers[r] = map[*entry]struct{}{}
+		}
+		c.readers[r][e] = struct{}{}
+	}
+	for _, k := range e.kinds {
+		c.listed[k]++
+	}
+	if e.fragments != nil && len(e.fragments.Diagnostics) > 0 {
+		c.talking[e.ref] = e
+	}
+}
+
+func (c *Compiler) forget(e *entry) {
+	delete(c.entries, e.ref)
+	delete(c.talking, e.ref)
+	for _, r := range e.refs {
+		delete(c.readers[r], e)
+		if len(c.readers[r]) == 0 {
+			delete(c.readers, r)
+		}
+	}
+	for _, k := range e.kinds {
+		c.listed[k]--
+	}
+}
+
+// diagnostics gathers the findings of all stages and gives each the position of its object.
+func (c *Compiler) diagnostics(s *snapshot.Snapshot, emitted []snapshot.Diagnostic) []snapshot.Diagnostic {
+	out := slices.Clone(s.Findings())
+	for _, e := range c.talking {
+		out = append(out, e.fragments.Diagnostics...)
+	}
+	out = append(out, c.linked.Diagnostics...)
+	out = append(out, emitted...)
+	for i := range out {
+		d := &out[i]
+		o := s.Get(d.Object.GroupKind(), d.Object.Namespace, d.Object.Name)
+		if o == nil {
+			continue
+		}
+		if d.APIVersion == "" {
+			d.APIVersion = o.APIVersion
+		}
+		if d.Position == (snapshot.Position{}) {
+			d.Position = o.About(d.Severity, d.Code, "", "", "").Position
+		}
+		if c.options.Locate != nil && d.Path != "" {
+			c.options.Locate(o, d)
+		}
+	}
+	return snapshot.SortDiagnostics(out)
+}

@@ -1,0 +1,213 @@
+package linker
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/translators/ir"
+)
+
+// httpPlan plans the HTTP chains and route configurations of one listener.
+type httpPlan struct {
+	linker   *Linker
+	topology *topology
+	listener *ir.ListenerFragment
+	out      *ir.Listener
+	hosts    []*ir.HostFragment
+	tcpNames map[string]bool // server names that TCP routes have taken
+}
+
+// misdirected answers an authority that does not belong to the connection's certificate (RFC 9110, 15.5.20).
+var misdirected = &ir.Route{Name: "misdirected", Match: ir.Match{PathKind: ir.PathPrefix, Path: "/"}, Direct: &ir.DirectResponse{Status: 421}}
+
+// closed answers for a host that must not be served.
+var closed = &ir.Route{Name: "closed", Match: ir.Match{PathKind: ir.PathPrefix, Path: "/"}, Direct: &ir.DirectResponse{Status: 503}}
+
+// tlsIdentity is equal for hosts that may share connections: equal certificate and settings.
+func tlsIdentity(t *ir.DownstreamTLS) string {
+	b, err := json.Marshal(t)
+	if err != nil {
+		panic(err) // plain data
+	}
+	return string(b)
+}
+
+// tlsConfigName names the route configuration of all hosts with one TLS identity: by the certificate, and a hash of the
+// other settings where there are any.
+func tlsConfigName(listener string, t *ir.DownstreamTLS) string {
+	name := listener + "/tls/" + strings.Join(t.Certificates, "+")
+	rest := *t
+	rest.Certificates = nil
+	if id := tlsIdentity(&rest); id != "{}" {
+		h := fnv.New32a()
+		h.Write([]byte(id))
+		name += fmt.Sprintf("/%08x", h.Sum32())
+	}
+	return name
+}
+
+// planTLS makes a chain for each server name, and one route configuration for all chains of one TLS identity.
+func (p *httpPlan) planTLS() {
+	if !p.listener.TLS {
+		return
+	}
+	type chain struct {
+		hosts []*ir.HostFragment
+	}
+	chains := map[string]*chain{}
+	byConfig := map[string][]*ir.HostFragment{}
+	for _, h := range p.hosts {
+		if h.TLS == nil || h.Closed != "" {
+			continue
+		}
+		if p.tcpNames[h.SNI] {
+			continue
+		}
+		if strings.Contains(h.SNI, "*") && h.SNI != "*" && !strings.HasPrefix(h.SNI, "*.") {
+			p.find(h, snapshot.Error, codeWildcardSNI, "spec.hostname", fmt.Sprintf("%q cannot be matched as a TLS server name", h.SNI),
+				`use an exact hostname, "*.suffix" or "*"`)
+			continue
+		}
+		c := chains[h.SNI]
+		if c == nil {
+			c = &chain{}
+			chains[h.SNI] = c
+		} else if tlsIdentity(c.hosts[0].TLS) != tlsIdentity(h.TLS) {
+			p.find(h, snapshot.Error, codeTLSConflict, "spec.tlsSecret",
+				fmt.Sprintf("%s serves server name %q with another certificate or other TLS settings", nameOf(c.hosts[0].Origin), h.SNI),
+				"give both Hosts the same tlsSecret and TLS settings")
+			continue
+		}
+		c.hosts = append(c.hosts, h)
+		name := tlsConfigName(p.listener.Name, h.TLS)
+		byConfig[name] = append(byConfig[name], h)
+	}
+	for sni, c := range chains {
+		p.addChain("tls/"+sni, ir.ChainMatch{ServerNames: serverNames(sni), Transport: "tls"}, c.hosts, c.hosts[0].TLS, tlsConfigName(p.listener.Name, c.hosts[0].TLS))
+	}
+	for name, hosts := range byConfig {
+		p.planTLSConfig(name, hosts)
+	}
+}
+
+func serverNames(sni string) []string {
+	if sni == "*" {
+		return nil
+	}
+	return []string{sni}
+}
+
+// planTLSConfig plans the route configuration of the hosts of one TLS identity. An authority of another host never falls
+// through to a wider host here: it is answered 421.
+func (p *httpPlan) planTLSConfig(name string, hosts []*ir.HostFragment) {
+	plan := &configPlan{name: name}
+	mine := map[string]bool{}
+	for _, h := range hosts {
+		mine[h.Domain] = true
+		p.addHost(plan, h)
+	}
+	var foreign []string
+	for _, h := range p.hosts {
+		if mine[h.Domain] || h.TLS == nil && h.Closed == "" {
+			continue
+		}
+		if slices.ContainsFunc(hosts, func(m *ir.HostFragment) bool { return covers(m.Domain, h.Domain) }) {
+			foreign = append(foreign, h.Domain)
+		}
+	}
+	if !mine["*"] {
+		foreign = append(foreign, "*")
+	}
+	if len(foreign) > 0 {
+		slices.Sort(foreign)
+		plan.hosts = append(plan.hosts, &hostPlan{domains: slices.Compact(foreign), fixed: misdirected})
+	}
+	p.topology.plans = append(p.topology.plans, plan)
+}
+
+// planClear makes the chain for clear text, with one route configuration for all hosts.
+func (p *httpPlan) planClear() {
+	plan := &configPlan{name: p.listener.Name + "/clear"}
+	var served []*ir.HostFragment
+	for _, h := range p.hosts {
+		switch {
+		case p.listener.TLS && p.listener.Security == ir.SecuritySecure:
+			if h.TLS == nil && h.Closed == "" {
+				p.find(h, snapshot.Warning, codeSecureClearText, "spec.tlsSecret",
+					fmt.Sprintf("listener %s terminates TLS and takes every request for secure, so a Host without TLS is not served there", p.listener.Name),
+					"give the Host a tlsSecret, or the Listener securityModel XFP")
+			}
+		case p.listener.Security == ir.SecurityInsecure && h.Insecure == ir.InsecureReject && h.Closed == "":
+		default:
+			served = append(served, h)
+			p.addHost(plan, h)
+		}
+	}
+	if len(served) == 0 {
+		return
+	}
+	match := ir.ChainMatch{}
+	if p.listener.TLS {
+		match.Transport = "raw_buffer"
+	}
+	p.addChain("clear", match, nil, nil, plan.name)
+	p.topology.plans = append(p.topology.plans, plan)
+}
+
+func (p *httpPlan) reportDropped() {
+	for _, h := range p.hosts {
+		if h.TLS == nil {
+			p.find(h, snapshot.Warning, codeClearTextDropped, "",
+				fmt.Sprintf("a TCP route takes every connection of port %d, so the Host is not served there in clear text", p.listener.Port),
+				"move the TCP route to a port of its own")
+		}
+	}
+}
+
+func (p *httpPlan) addChain(name string, m ir.ChainMatch, hosts []*ir.HostFragment, tls *ir.DownstreamTLS, config string) {
+	http := *p.listener.Chain
+	http.RouteConfig = config
+	c := &ir.FilterChain{Name: name, Match: m, TLS: tls, HTTP: &http, Origins: slices.Clone(p.out.Origins)}
+	for _, h := range hosts {
+		if h.Origin != nil {
+			c.Origins = append(c.Origins, h.Origin.Ref)
+		}
+	}
+	p.out.Chains = append(p.out.Chains, c)
+}
+
+// addHost puts the host into the configuration, together with those that have the same routes and the same prelude.
+func (p *httpPlan) addHost(plan *configPlan, h *ir.HostFragment) {
+	set := p.topology.setOf[hostID(h)]
+	pre := preludeFor(p.listener.Security, h.Insecure)
+	fixed := (*ir.Route)(nil)
+	if h.Closed != "" {
+		set, pre, fixed = nil, preludeNone, closed
+	}
+	for _, have := range plan.hosts {
+		if have.set == set && have.prelude == pre && have.fixed == fixed {
+			have.domains = append(have.domains, h.Domain)
+			have.addOrigin(h)
+			return
+		}
+	}
+	n := &hostPlan{domains: []string{h.Domain}, set: set, prelude: pre, fixed: fixed}
+	n.addOrigin(h)
+	plan.hosts = append(plan.hosts, n)
+}
+
+func (n *hostPlan) addOrigin(h *ir.HostFragment) {
+	if h.Origin != nil {
+		n.origins = append(n.origins, h.Origin.Ref)
+	}
+}
+
+func (p *httpPlan) find(h *ir.HostFragment, s snapshot.Severity, c *snapshot.Code, path, message, help string) {
+	if h.Origin != nil {
+		p.topology.findings = append(p.topology.findings, h.Origin.About(s, c, path, message, help))
+	}
+}

@@ -1,0 +1,204 @@
+package linker
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/translators/ir"
+)
+
+// routeSet is the ordered routes of all hosts that take the same fragments. It relinks only the groups that changed.
+type routeSet struct {
+	key     string
+	host    *ir.HostFragment // one of the hosts; only SNI and the selector are read
+	buckets []*bucket
+	members map[*ir.RouteFragment]*group
+	groups  map[string]*group
+	ordered []*group
+	fresh   []*group
+	removed bool
+	dirty   bool
+	changed bool // by the last relink
+
+	routes    []*ir.Route
+	always    []*ir.Route
+	byPrelude map[prelude][]*ir.Route
+	findings  []snapshot.Diagnostic
+}
+
+// group holds the branches of one match.
+type group struct {
+	key, order string
+	fragments  []*ir.RouteFragment
+	dirty      bool
+	routes     []*ir.Route
+	findings   []snapshot.Diagnostic
+}
+
+func newRouteSet(h *ir.HostFragment) *routeSet {
+	return &routeSet{host: h, members: map[*ir.RouteFragment]*group{}, groups: map[string]*group{}, dirty: true}
+}
+
+func (s *routeSet) add(f *ir.RouteFragment) bool {
+	if s.members[f] != nil {
+		return false
+	}
+	g := s.groups[f.Group]
+	if g == nil {
+		g = &group{key: f.Group, order: f.Order}
+		s.groups[f.Group] = g
+		s.fresh = append(s.fresh, g)
+	}
+	at, _ := slices.BinarySearchFunc(g.fragments, f, compareFragments)
+	g.fragments = slices.Insert(g.fragments, at, f)
+	s.members[f] = g
+	g.dirty, s.dirty = true, true
+	return true
+}
+
+func (s *routeSet) remove(f *ir.RouteFragment) bool {
+	g := s.members[f]
+	if g == nil {
+		return false
+	}
+	delete(s.members, f)
+	g.fragments = slices.DeleteFunc(g.fragments, func(o *ir.RouteFragment) bool { return o == f })
+	if len(g.fragments) == 0 {
+		delete(s.groups, g.key)
+		s.removed = true
+	}
+	g.dirty, s.dirty = true, true
+	return true
+}
+
+// compareFragments orders the branches of a group by their objects, and fragments of one object by name of route.
+func compareFragments(a, b *ir.RouteFragment) int {
+	if a.Origin != nil && b.Origin != nil {
+		if c := a.Origin.Ref.Compare(b.Origin.Ref); c != 0 {
+			return c
+		}
+	}
+	return strings.Compare(a.Route.Name, b.Route.Name)
+}
+
+func compareGroups(a, b *group) int {
+	return cmp.Or(strings.Compare(b.order, a.order), strings.Compare(a.key, b.key))
+}
+
+// relink brings the routes up to date and returns the number of groups linked anew.
+func (s *routeSet) relink(v *variants) int {
+	if s.changed = s.dirty; !s.dirty {
+		return 0
+	}
+	s.reorder()
+	linked := 0
+	s.routes = make([]*ir.Route, 0, len(s.ordered))
+	s.always, s.findings, s.byPrelude = nil, nil, nil
+	for _, g := range s.ordered {
+		if g.dirty {
+			g.routes, g.findings = link(g.fragments, s.host, v)
+			g.dirty = false
+			linked++
+		}
+		s.routes = append(s.routes, g.routes...)
+		s.findings = append(s.findings, g.findings...)
+		if len(g.fragments) > 0 && g.fragments[0].Always {
+			s.always = append(s.always, g.routes...)
+		}
+	}
+	s.dirty = false
+	return linked
+}
+
+// reorder merges new groups into the order and drops the empty ones.
+func (s *routeSet) reorder() {
+	if len(s.fresh) == 0 && !s.removed {
+		return
+	}
+	live := func(g *group) bool { return len(g.fragments) > 0 && s.groups[g.key] == g }
+	fresh := s.fresh[:0]
+	for _, g := range s.fresh {
+		if live(g) {
+			fresh = append(fresh, g)
+		}
+	}
+	slices.SortFunc(fresh, compareGroups)
+	merged := make([]*group, 0, len(s.ordered)+len(fresh))
+	for _, g := range s.ordered {
+		if !live(g) {
+			continue
+		}
+		for len(fresh) > 0 && compareGroups(fresh[0], g) < 0 {
+			merged, fresh = append(merged, fresh[0]), fresh[1:]
+		}
+		merged = append(merged, g)
+	}
+	s.ordered, s.fresh, s.removed = append(merged, fresh...), nil, false
+}
+
+// under returns the routes behind the prelude. The slice is the same until the set changes.
+func (s *routeSet) under(p prelude, v *variants) []*ir.Route {
+	if p == preludeNone {
+		return s.routes
+	}
+	if got, is := s.byPrelude[p]; is {
+		return got
+	}
+	out := make([]*ir.Route, 0, len(s.routes)+len(s.always)+1)
+	for _, r := range s.always {
+		if p == preludeRedirectInsecure || p == preludeRejectInsecure {
+			r = v.insecureOnly(r)
+		}
+		out = append(out, r)
+	}
+	out = append(out, preludeRoutes[p])
+	if p == preludeRedirectInsecure || p == preludeRejectInsecure {
+		out = append(out, s.routes...)
+	}
+	if s.byPrelude == nil {
+		s.byPrelude = map[prelude][]*ir.Route{}
+	}
+	s.byPrelude[p] = out
+	return out
+}
+
+// prelude is what stands before the routes of a virtual host, from the listener's security model and the host's insecure action.
+type prelude uint8
+
+const (
+	preludeNone prelude = iota
+	// preludeRedirectInsecure and preludeRejectInsecure act on requests whose x-forwarded-proto is not https.
+	preludeRedirectInsecure
+	preludeRejectInsecure
+	// preludeRedirectAll and preludeRejectAll act on every request.
+	preludeRedirectAll
+	preludeRejectAll
+)
+
+var insecure = ir.ValueMatch{Name: "x-forwarded-proto", Kind: ir.ValueExact, Value: "https", Invert: true}
+
+// preludeRoutes have no origins of their own: their virtual host's Hosts want them.
+var preludeRoutes = map[prelude]*ir.Route{
+	preludeRedirectInsecure: {Name: "insecure-redirect", Match: ir.Match{PathKind: ir.PathPrefix, Path: "/", Headers: []ir.ValueMatch{insecure}}, Redirect: &ir.Redirect{HTTPS: true, Code: 301}},
+	preludeRejectInsecure:   {Name: "insecure-reject", Match: ir.Match{PathKind: ir.PathPrefix, Path: "/", Headers: []ir.ValueMatch{insecure}}, Direct: &ir.DirectResponse{Status: 404}},
+	preludeRedirectAll:      {Name: "insecure-redirect", Match: ir.Match{PathKind: ir.PathPrefix, Path: "/"}, Redirect: &ir.Redirect{HTTPS: true, Code: 301}},
+	preludeRejectAll:        {Name: "insecure-reject", Match: ir.Match{PathKind: ir.PathPrefix, Path: "/"}, Direct: &ir.DirectResponse{Status: 404}},
+}
+
+// preludeFor is the table of Emissary's Listener.securityModel × Host.requestPolicy.insecure.action.
+func preludeFor(m ir.SecurityModel, a ir.InsecureAction) prelude {
+	switch {
+	case m == ir.SecuritySecure || a == ir.InsecureRoute:
+		return preludeNone
+	case m == ir.SecurityInsecure && a == ir.InsecureReject:
+		return preludeRejectAll
+	case m == ir.SecurityInsecure:
+		return preludeRedirectAll
+	case a == ir.InsecureReject:
+		return preludeRejectInsecure
+	default:
+		return preludeRedirectInsecure
+	}
+}

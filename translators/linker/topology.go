@@ -1,0 +1,257 @@
+package linker
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/translators/ir"
+)
+
+// topology is which listeners there are, which hosts and TCP routes attach to each, and which route configurations and
+// virtual hosts follow. It is built anew when a listener, host or TCP route changes, or a host pattern comes or goes.
+type topology struct {
+	listeners []*ir.Listener
+	plans     []*configPlan
+	sets      []*routeSet
+	setOf     map[string]*routeSet // by host reference and domain
+	configs   []*ir.RouteConfig
+	findings  []snapshot.Diagnostic
+}
+
+// configPlan is one route configuration before its routes are filled in.
+type configPlan struct {
+	name  string
+	hosts []*hostPlan
+	built *ir.RouteConfig
+}
+
+// hostPlan is one virtual host: the hosts that share a route set and a prelude.
+type hostPlan struct {
+	domains []string
+	origins []ir.Origin
+	set     *routeSet
+	prelude prelude
+	// fixed is the only route of a virtual host that serves nothing: a closed or a misdirected one.
+	fixed *ir.Route
+}
+
+func (l *Linker) rebuildTopology() {
+	old := l.topology
+	t := topology{setOf: map[string]*routeSet{}}
+	hosts := l.activeHosts()
+	listeners := l.activeListeners(&t)
+	tcp := sortedFragments(l, func(f *ir.Fragments) []*ir.TCPRouteFragment { return f.TCPRoutes })
+	l.assignSets(&t, hosts, old.setOf)
+	bound := map[*ir.HostFragment]bool{}
+	for _, lf := range listeners {
+		l.attachListener(&t, lf, hosts, tcp, bound)
+	}
+	for _, h := range hosts {
+		if !bound[h] && h.Origin != nil {
+			t.findings = append(t.findings, h.Origin.About(snapshot.Warning, codeNoListener, "",
+				fmt.Sprintf("no Listener takes the Host, so %q is served nowhere", h.Domain), "create a Listener whose hostBinding selects it"))
+		}
+	}
+	slices.SortFunc(t.listeners, func(a, b *ir.Listener) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(t.plans, func(a, b *configPlan) int { return strings.Compare(a.name, b.name) })
+	t.listeners = reuseListeners(old.listeners, t.listeners)
+	t.configs = old.configs
+	l.topology = t
+}
+
+// activeHosts drops synthesized hosts where there is a real one.
+func (l *Linker) activeHosts() []*ir.HostFragment {
+	hosts := sortedFragments(l, func(f *ir.Fragments) []*ir.HostFragment { return f.Hosts })
+	if slices.ContainsFunc(hosts, func(h *ir.HostFragment) bool { return !h.Synthesized }) {
+		hosts = slices.DeleteFunc(hosts, func(h *ir.HostFragment) bool { return h.Synthesized })
+	}
+	return hosts
+}
+
+// activeListeners settles claims to one address and port. Synthesized listeners yield without a word.
+func (l *Linker) activeListeners(t *topology) []*ir.ListenerFragment {
+	all := sortedFragments(l, func(f *ir.Fragments) []*ir.ListenerFragment { return f.Listeners })
+	claims := map[string][]*ir.ListenerFragment{}
+	var order []string
+	for _, lf := range all {
+		k := fmt.Sprintf("%s:%d/%t", lf.Address, lf.Port, lf.UDP)
+		if claims[k] == nil {
+			order = append(order, k)
+		}
+		claims[k] = append(claims[k], lf)
+	}
+	var out []*ir.ListenerFragment
+	for _, k := range order {
+		claim := claims[k]
+		if slices.ContainsFunc(claim, func(lf *ir.ListenerFragment) bool { return !lf.Synthesized }) {
+			claim = slices.DeleteFunc(claim, func(lf *ir.ListenerFragment) bool { return lf.Synthesized })
+		}
+		win := 0
+		if len(claim) > 1 && !claim[0].Synthesized {
+			win = l.merger.Listener(claim)
+		}
+		for i, lf := range claim {
+			if i != win && lf.Origin != nil && !lf.Synthesized {
+				t.findings = append(t.findings, lf.Origin.About(snapshot.Error, codeAddressTaken, "spec.port",
+					fmt.Sprintf("%s listens on %s:%d already", nameOf(claim[win].Origin), lf.Address, lf.Port), "give the Listener another port"))
+			}
+		}
+		out = append(out, claim[win])
+	}
+	return out
+}
+
+func nameOf(o *snapshot.Object) string {
+	if o == nil {
+		return "another object"
+	}
+	return o.Ref.String()
+}
+
+func hostID(h *ir.HostFragment) string {
+	if h.Origin == nil {
+		return h.Domain
+	}
+	return h.Origin.Ref.String() + "\x00" + h.Domain
+}
+
+// assignSets finds or makes the route set of every host and drops those that no host uses any more.
+func (l *Linker) assignSets(t *topology, hosts []*ir.HostFragment, last map[string]*routeSet) {
+	keys := make([]string, len(hosts))
+	buckets := make([][]*bucket, len(hosts))
+	claimed := map[string]bool{}
+	for i, h := range hosts {
+		if h.Select == nil {
+			buckets[i] = l.routes.bucketsOf(h.SNI)
+		}
+		keys[i] = setKey(h, buckets[i])
+		claimed[keys[i]] = true
+	}
+	used := map[*routeSet]bool{}
+	for i, h := range hosts {
+		s := l.routes.setFor(h, keys[i], buckets[i], last[hostID(h)], claimed)
+		t.setOf[hostID(h)] = s
+		if !used[s] {
+			used[s] = true
+			t.sets = append(t.sets, s)
+		}
+	}
+	for _, s := range l.routes.sets {
+		if !used[s] {
+			l.routes.drop(s)
+		}
+	}
+	l.routes.prune()
+}
+
+func bindingTakes(b ir.HostBinding, h *ir.HostFragment) bool {
+	if b.None {
+		return false
+	}
+	if h.Origin == nil {
+		return true
+	}
+	return (b.Namespace == "" || b.Namespace == h.Origin.Namespace) && labelsTaken(b.Labels, h.Origin.Labels)
+}
+
+// attachListener plans one listener with all that attaches to it.
+func (l *Linker) attachListener(t *topology, lf *ir.ListenerFragment, hosts []*ir.HostFragment, tcp []*ir.TCPRouteFragment, bound map[*ir.HostFragment]bool) {
+	var attached []*ir.HostFragment
+	for _, h := range hosts {
+		if bindingTakes(lf.Hosts, h) {
+			bound[h] = true
+			attached = append(attached, h)
+		}
+	}
+	attached = l.settleHosts(t, lf, attached)
+	out := &ir.Listener{Name: lf.Name, Address: lf.Address, Port: lf.Port, UDP: lf.UDP, ProxyProtocol: lf.ProxyProtocol,
+		TLSInspector: lf.TLS, BufferLimit: lf.BufferLimit}
+	if lf.Origin != nil {
+		out.Origins = []ir.Origin{lf.Origin.Ref}
+	}
+	takesAll, takenNames := l.attachTCP(t, lf, out, attached, tcp)
+	if lf.HTTP {
+		p := &httpPlan{linker: l, topology: t, listener: lf, out: out, hosts: attached, tcpNames: takenNames}
+		p.planTLS()
+		if !takesAll {
+			p.planClear()
+		} else if len(attached) > 0 {
+			p.reportDropped()
+		}
+	}
+	if len(out.Chains) == 0 {
+		if lf.Origin != nil && !lf.Synthesized {
+			t.findings = append(t.findings, lf.Origin.About(snapshot.Warning, codeNoHosts, "spec.hostBinding",
+				fmt.Sprintf("no Host and no TCPMapping attaches to port %d, so nothing listens there", lf.Port), "create a Host that the hostBinding selects"))
+		}
+		return
+	}
+	slices.SortFunc(out.Chains, func(a, b *ir.FilterChain) int { return strings.Compare(a.Name, b.Name) })
+	t.listeners = append(t.listeners, out)
+}
+
+// settleHosts leaves one host for each domain.
+func (l *Linker) settleHosts(t *topology, lf *ir.ListenerFragment, attached []*ir.HostFragment) []*ir.HostFragment {
+	claims := map[string][]*ir.HostFragment{}
+	for _, h := range attached {
+		claims[h.Domain] = append(claims[h.Domain], h)
+	}
+	out := attached[:0:0]
+	for _, h := range attached {
+		claim := claims[h.Domain]
+		if len(claim) == 1 {
+			out = append(out, h)
+			continue
+		}
+		winner := claim[l.merger.Host(claim)]
+		if h == winner {
+			out = append(out, h)
+			continue
+		}
+		if h.Origin != nil {
+			t.findings = append(t.findings, h.Origin.About(snapshot.Error, codeHostTaken, "spec.hostname",
+				fmt.Sprintf("%s claims %q on listener %s already", nameOf(winner.Origin), h.Domain, lf.Name), "remove one of the Hosts, or bind them to different Listeners"))
+		}
+	}
+	return out
+}
+
+// reuseListeners keeps the pointers of listeners and chains that are as before, so that they are not emitted again.
+func reuseListeners(old, now []*ir.Listener) []*ir.Listener {
+	byName := make(map[string]*ir.Listener, len(old))
+	for _, o := range old {
+		byName[o.Name] = o
+	}
+	same := len(old) == len(now)
+	for i, n := range now {
+		o := byName[n.Name]
+		if o == nil {
+			same = false
+			continue
+		}
+		chains := make(map[string]*ir.FilterChain, len(o.Chains))
+		for _, c := range o.Chains {
+			chains[c.Name] = c
+		}
+		for j, c := range n.Chains {
+			if was := chains[c.Name]; was != nil && reflect.DeepEqual(was, c) {
+				n.Chains[j] = was
+			}
+		}
+		if slices.Equal(o.Chains, n.Chains) {
+			head, was := *n, *o
+			head.Chains, was.Chains = nil, nil
+			if reflect.DeepEqual(head, was) {
+				now[i] = o
+			}
+		}
+		same = same && now[i] == old[i]
+	}
+	if same {
+		return old
+	}
+	return now
+}
