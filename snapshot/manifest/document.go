@@ -48,7 +48,7 @@ func Documents(file string, data []byte) []Document {
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		return []Document{failed(file, 1, nil, problem{code: Encoding, message: "the file is UTF-16", help: "save it as UTF-8"})}
 	}
-	s := stream{file: file, valid: utf8.Valid(data)}
+	s := stream{file: file, valid: utf8.Valid(data), left: len(data)}
 	split(data, s.document)
 	return s.docs
 }
@@ -112,6 +112,10 @@ type stream struct {
 	file  string
 	valid bool // the whole file is UTF-8
 	docs  []Document
+
+	scanner plain
+	out     []byte // the JSON of documents before, and room for more
+	left    int    // how much text is still to be read, about
 }
 
 // document reads one document of the stream.
@@ -141,37 +145,45 @@ func encodingProblem(text []byte) problem {
 
 // yaml reads a document with the fast scanner, and with the full parser where that gives up.
 func (s *stream) yaml(line int, text []byte) {
-	p := plain{src: text, out: make([]byte, 0, len(text)+len(text)/8)}
-	out, list := p.out, p.list
-	if p.document() {
-		out, list = p.out, p.list
-	} else {
-		f := full{text: text}
-		if err := f.document(); err != nil {
-			s.fail(line, text, *err)
-			return
-		}
-		if f.empty {
-			return
-		}
-		out, list = f.out, f.list
+	// The JSON of all documents stands in one buffer, which is a little greater than their text.
+	if free := cap(s.out) - len(s.out); free < len(text)+len(text)/4+64 {
+		s.out = make([]byte, 0, max(min(s.left+s.left/8, 1<<20), 2*len(text)+64))
 	}
-	s.object(line, text, out, list)
-}
-
-// object adds one object, or the items of a List. list tells where the items stand when the caller knows.
-func (s *stream) object(line int, text, out []byte, list []item) {
-	if out[0] != '{' {
-		s.fail(line, text, problem{code: NotObject, message: "the document is " + describe(out) + ", not an object",
-			help: "an object starts with apiVersion and kind"})
+	s.left -= len(text)
+	p := &s.scanner
+	p.reset(text, s.out[len(s.out):])
+	if p.document() {
+		if free := cap(s.out) - len(s.out); len(p.out) <= free {
+			s.out = s.out[:len(s.out)+len(p.out)]
+		}
+		s.object(line, text, p.out[:len(p.out):len(p.out)], p.head)
 		return
 	}
-	kind, snapshotJSON := classify(out)
+	f := full{text: text}
+	if err := f.document(); err != nil {
+		s.fail(line, text, *err)
+	} else if !f.empty {
+		s.object(line, text, f.out, heading{kind: f.kind, items: f.list, emissary: f.emissary})
+	}
+}
+
+// heading is what tells how a document is to be taken.
+type heading struct {
+	kind     span   // the value of "kind" in the JSON, quotes included
+	emissary bool   // there is an object "Kubernetes"
+	items    []item // the elements of "items"; nil when that is no list
+}
+
+// object adds one object, or the items of a List or of a snapshot of Emissary's.
+func (s *stream) object(line int, text, out []byte, head heading) {
 	switch {
-	case snapshotJSON:
+	case out[0] != '{':
+		s.fail(line, text, problem{code: NotObject, message: "the document is " + describe(out) + ", not an object",
+			help: "an object starts with apiVersion and kind"})
+	case head.emissary && head.kind == span{}:
 		s.emissary(line, text, out)
-	case strings.HasSuffix(kind, "List") && list != nil:
-		s.list(line, text, out, list)
+	case head.items != nil && bytes.HasSuffix(out[head.kind.start:head.kind.end], []byte(`List"`)):
+		s.list(line, text, out, head.items)
 	default:
 		s.docs = append(s.docs, Document{JSON: out, Position: snapshot.Position{File: s.file, Line: line}, Text: text})
 	}

@@ -74,8 +74,10 @@ func complete(object []byte, head string) []byte {
 	if head == "" || object[0] != '{' {
 		return object
 	}
-	if kind, _ := classify(object); kind != "" {
-		return object
+	for key := range fields(object) {
+		if string(key) == `"kind"` {
+			return object
+		}
 	}
 	out := append(make([]byte, 0, len(object)+len(head)+2), '{')
 	out = append(out, head...)

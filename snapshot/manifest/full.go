@@ -17,6 +17,8 @@ type full struct {
 	text     []byte
 	out      []byte
 	list     []item
+	kind     span // the value of the top-level "kind", in out
+	emissary bool // there is a top-level mapping "Kubernetes"
 	empty    bool // nothing but null
 	depth    int
 	expanded int // nodes that aliases added
@@ -157,9 +159,18 @@ func (f *full) mapping(n *yaml.Node) *problem {
 		}
 		f.out = appendString(f.out, keyNode(e.key).Value)
 		f.out = append(f.out, ':')
-		f.items = f.depth == 1 && e.value.Kind == yaml.SequenceNode && e.key.Value == "items"
+		top, value, start := f.depth == 1, keyNode(e.value), len(f.out)
+		if f.items = top && value.Kind == yaml.SequenceNode && keyNode(e.key).Value == "items"; f.items {
+			f.list = []item{}
+		}
 		if p := f.node(e.value); p != nil {
 			return p
+		}
+		switch {
+		case top && keyNode(e.key).Value == "kind":
+			f.kind = span{start, len(f.out)}
+		case top && keyNode(e.key).Value == "Kubernetes":
+			f.emissary = value.Kind == yaml.MappingNode
 		}
 	}
 	f.out = append(f.out, '}')

@@ -13,6 +13,7 @@ import (
 // text is no JSON but may be YAML in flow style.
 func (s *stream) json(line int, text []byte) bool {
 	before := len(s.docs)
+	var c checker
 	for at, counted := 0, 0; ; {
 		at = skipBlank(text, at)
 		if at == len(text) {
@@ -20,7 +21,7 @@ func (s *stream) json(line int, text []byte) bool {
 		}
 		line += bytes.Count(text[counted:at], []byte{'\n'})
 		counted = at
-		c := checker{data: text, start: at, pos: at}
+		c = checker{data: text, start: at, pos: at, keys: c.keys[:0]}
 		if p := c.value(0); p != nil {
 			if len(s.docs) == before && !looksLikeJSON(text[at:]) {
 				return false
@@ -33,14 +34,11 @@ func (s *stream) json(line int, text []byte) bool {
 			at = next
 			continue
 		}
-		if end := skipBlank(text, c.pos); len(s.docs) == before && end < len(text) && text[end] != '{' && text[end] != '[' {
-			// A flow mapping as a YAML key, a comment behind it: for the YAML parser to judge.
-			if text[end] == '#' || text[end] == ':' {
-				return false
-			}
+		if end := skipBlank(text, c.pos); len(s.docs) == before && end < len(text) && (text[end] == '#' || text[end] == ':') {
+			return false // a comment behind it, or a flow mapping as a key: YAML
 		}
 		own := text[at:c.pos:c.pos]
-		s.object(line, own, own, jsonItems(own))
+		s.object(line, own, own, c.heading())
 		at = c.pos
 	}
 }
@@ -84,6 +82,9 @@ type checker struct {
 	start int // where the value starts; lines of problems count from there
 	pos   int
 	keys  []span
+
+	kind, items span // the values of the top-level fields of these names
+	emissary    bool // there is a top-level object "Kubernetes"
 }
 
 func (c *checker) problem(at int, message, help string) *problem {
@@ -173,9 +174,13 @@ func (c *checker) object(depth int) *problem {
 		if c.pos == len(c.data) || c.data[c.pos] != ':' {
 			return c.unexpected("':'")
 		}
-		c.pos++
+		c.pos = skipBlank(c.data, c.pos+1)
+		from := c.pos
 		if p := c.value(depth + 1); p != nil {
 			return p
+		}
+		if depth == 0 {
+			c.field(key, span{from, c.pos})
 		}
 		done, p := c.separator('}', "',' or '}'")
 		if p != nil {
@@ -397,39 +402,32 @@ func elements(array []byte) iter.Seq[span] {
 	}
 }
 
-// classify returns the kind of an object, and whether it is the snapshot JSON of Emissary-ingress.
-func classify(object []byte) (kind string, snapshot bool) {
-	for key, v := range fields(object) {
-		switch string(key) {
-		case `"kind"`:
-			if object[v.start] == '"' {
-				return unescape(object[v.start:v.end]), false
-			}
-		case `"Kubernetes"`:
-			snapshot = object[v.start] == '{'
+// heading returns what the top-level fields of the checked value say of it.
+func (c *checker) heading() (head heading) {
+	if c.items != (span{}) {
+		head.items = []item{}
+		for e := range elements(c.data[c.items.start:c.items.end]) {
+			at := c.items.start + e.start - c.start
+			head.items = append(head.items, item{start: at, end: at + e.end - e.start, text: at})
 		}
 	}
-	return "", snapshot
+	if c.kind != (span{}) {
+		head.kind = span{c.kind.start - c.start, c.kind.end - c.start}
+	}
+	head.emissary = c.emissary
+	return head
 }
 
-// jsonItems returns where the items of a List stand; nil when the object has no list "items".
-func jsonItems(object []byte) []item {
-	if object[0] != '{' {
-		return nil
-	}
-	if kind, _ := classify(object); !strings.HasSuffix(kind, "List") {
-		return nil
-	}
-	for key, v := range fields(object) {
-		if string(key) != `"items"` || object[v.start] != '[' {
-			continue
+// field notes what a field of the top-level object says of the whole.
+func (c *checker) field(key []byte, value span) {
+	switch string(key) {
+	case `"kind"`:
+		c.kind = value
+	case `"items"`:
+		if c.data[value.start] == '[' {
+			c.items = value
 		}
-		list := []item{}
-		for e := range elements(object[v.start:v.end]) {
-			at := v.start + e.start
-			list = append(list, item{start: at, end: v.start + e.end, text: at})
-		}
-		return list
+	case `"Kubernetes"`:
+		c.emissary = c.data[value.start] == '{'
 	}
-	return nil
 }

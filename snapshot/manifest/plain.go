@@ -13,8 +13,8 @@ type plain struct {
 	indent int // column of pos; -1 at the end
 	depth  int
 	keys   []span // keys of the open mappings, in out
-	key    []byte // the key of the top-level mapping whose value is read
-	list   []item
+	key    span   // the key of the top-level mapping whose value is read
+	head   heading
 }
 
 type span struct{ start, end int }
@@ -51,6 +51,11 @@ var starts = func() (t [256]bool) {
 	}
 	return t
 }()
+
+// reset makes the scanner ready for a document, whose JSON it will append to out.
+func (p *plain) reset(src, out []byte) {
+	*p = plain{src: src, out: out, keys: p.keys[:0]}
+}
 
 // document reads the whole document. It returns false when the text needs the full parser.
 func (p *plain) document() bool {
@@ -189,7 +194,10 @@ func (p *plain) dash() bool {
 }
 
 func (p *plain) sequence() bool {
-	indent, items := p.indent, p.depth == 2 && string(p.key) == `"items"`
+	indent, items := p.indent, p.depth == 2 && p.topLevel(`"items"`)
+	if items {
+		p.head.items = []item{}
+	}
 	p.out = append(p.out, '[')
 	for n := 0; p.indent == indent && p.dash(); n++ {
 		if n > 0 {
@@ -200,7 +208,7 @@ func (p *plain) sequence() bool {
 			return false
 		}
 		if items {
-			p.list = append(p.list, item{start: start, end: len(p.out), text: text})
+			p.head.items = append(p.head.items, item{start: start, end: len(p.out), text: text})
 		}
 	}
 	p.out = append(p.out, ']')
@@ -258,20 +266,38 @@ func (p *plain) mapping() bool {
 			return false
 		}
 		if p.depth == 1 {
-			p.key = p.out[start:]
+			p.key = span{start, len(p.out)}
 		}
 		for p.src[end] == ' ' {
 			end++
 		}
 		p.out = append(p.out, ':')
+		from := len(p.out)
 		if !p.value(end+1, indent) {
 			return false
+		}
+		if p.depth == 1 {
+			p.heading(from)
 		}
 	}
 	p.keys = p.keys[:first]
 	p.out = append(p.out, '}')
 	return p.indent < indent
 }
+
+// heading notes what the field of the top-level mapping that was just read says of the whole document.
+func (p *plain) heading(value int) {
+	switch {
+	case p.topLevel(`"kind"`):
+		p.head.kind = span{value, len(p.out)}
+	case p.topLevel(`"Kubernetes"`):
+		p.head.emissary = p.out[value] == '{'
+	case p.topLevel(`"items"`) && string(p.out[value:]) == "[]":
+		p.head.items = []item{}
+	}
+}
+
+func (p *plain) topLevel(key string) bool { return string(p.out[p.key.start:p.key.end]) == key }
 
 // unique notes the key that was just written and reports whether the mapping has it already. Wide mappings are left to
 // the full parser, which looks keys up in a table.
@@ -376,7 +402,12 @@ scan:
 		end--
 	}
 	text := src[start:end]
-	if c := text[0] | 0x20; !escapes && c >= 'a' && c <= 'z' && c != 'n' && c != 't' && c != 'f' || text[0] == '/' && !escapes {
+	if decimal(text) {
+		p.out = append(p.out, text...)
+		return end, true
+	}
+	// Text that starts with one of these cannot stand for anything but itself; no word that does is longer than "false".
+	if c := text[0] | 0x20; !escapes && (text[0] == '/' || c >= 'a' && c <= 'z' && (len(text) > 5 || c != 'n' && c != 't' && c != 'f')) {
 		p.out = append(p.out, '"')
 		p.out = append(p.out, text...)
 		p.out = append(p.out, '"')

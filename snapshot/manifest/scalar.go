@@ -102,13 +102,16 @@ func number(dst []byte, in string) ([]byte, scalarKind, bool) {
 }
 
 // decimal reports whether the text is a JSON integer of at most 18 digits: its form is its value's.
-func decimal(in string) bool {
-	digits := strings.TrimPrefix(in, "-")
-	if len(digits) == 0 || len(digits) > 18 || digits[0] == '0' && in != "0" {
+func decimal[T string | []byte](in T) bool {
+	at := 0
+	if in[0] == '-' {
+		at = 1
+	}
+	if n := len(in) - at; n == 0 || n > 18 || in[at] == '0' && len(in) > 1 {
 		return false
 	}
-	for i := range len(digits) {
-		if digits[i] < '0' || digits[i] > '9' {
+	for ; at < len(in); at++ {
+		if in[at] < '0' || in[at] > '9' {
 			return false
 		}
 	}
