@@ -1,0 +1,232 @@
+// Package xds serves Envoy: an aggregated discovery service in both protocols (delta and state of the world) with its own
+// state per stream, make-before-break ordering, a fast path for endpoints, and the books of what each Envoy was sent, took
+// and refused.
+package xds
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/chancery-gateway/chancery/translators/ir"
+)
+
+// DefaultBarrierTimeout equals Envoy's default initial_fetch_timeout: after it, Envoy itself lets a cluster go live
+// without its endpoints (Envoy docs: config.core.v3.ConfigSource).
+const DefaultBarrierTimeout = 15 * time.Second
+
+// maxRequestBytes bounds one discovery request: a reconnecting client lists a name and a version for all that it holds.
+const maxRequestBytes = 32 << 20
+
+// Options are the settings of a Server. The zero value is usable.
+type Options struct {
+	// Logger takes what happens to streams; nil is slog.Default.
+	Logger *slog.Logger
+	// BarrierTimeout bounds how long the steps that depend on a response wait for its answer; 0 is DefaultBarrierTimeout.
+	BarrierTimeout time.Duration
+	// OnACK and OnNACK are told of every answer of a client. They run on the stream's own goroutine, so they must return
+	// soon; either may be nil.
+	OnACK  func(ACK)
+	OnNACK func(NACK)
+}
+
+// Server is the discovery service. All methods are safe for concurrent use.
+type Server struct {
+	discovery.UnimplementedAggregatedDiscoveryServiceServer
+	log     *slog.Logger
+	barrier time.Duration
+	onACK   func(ACK)
+	onNACK  func(NACK)
+	books   books
+
+	mu    sync.RWMutex
+	state *state // nil until the first Publish
+	// moved holds the endpoint sets that changed since the last Publish; nil marks a removed one.
+	moved map[string]*ir.Resource
+	// awaited counts the served clusters that take their endpoints from a set.
+	awaited map[string]int
+	// good holds the last secret of each name that some client acknowledged.
+	good    map[string]*ir.Resource
+	streams map[*stream]struct{}
+	serial  uint64
+
+	acknowledged watermark
+}
+
+// New returns a server that has nothing to serve yet: streams are held, not answered with nothing, until the first Publish.
+func New(o Options) *Server {
+	s := &Server{
+		log: o.Logger, barrier: o.BarrierTimeout, onACK: o.OnACK, onNACK: o.OnNACK,
+		awaited: map[string]int{}, good: map[string]*ir.Resource{}, streams: map[*stream]struct{}{},
+	}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if s.barrier <= 0 {
+		s.barrier = DefaultBarrierTimeout
+	}
+	return s
+}
+
+// Publish replaces everything that is served and returns the number of the publication, for Acknowledged. A resource whose
+// Version equals the present one's is unchanged. The set's endpoint sets must be at least as new as the last
+// PublishEndpoints: what that changed is replaced too. Publish never waits for a client.
+func (s *Server) Publish(set ir.ResourceSet) uint64 {
+	next := &state{set: ordered(set)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var old ir.ResourceSet
+	if s.state != nil {
+		old, next.seq = s.state.set, s.state.seq
+	}
+	next.seq++
+	differences(old[ir.TypeCluster], next.set[ir.TypeCluster], func(a, b *ir.Resource) {
+		if a != nil && a.EndpointSet != "" {
+			if s.awaited[a.EndpointSet]--; s.awaited[a.EndpointSet] <= 0 {
+				delete(s.awaited, a.EndpointSet)
+			}
+		}
+		if b != nil && b.EndpointSet != "" {
+			s.awaited[b.EndpointSet]++
+		}
+	})
+	differences(old[ir.TypeSecret], next.set[ir.TypeSecret], func(a, b *ir.Resource) {
+		if b == nil {
+			delete(s.good, a.Name)
+		}
+	})
+	moved := make([]string, 0, len(s.moved))
+	for name := range s.moved {
+		moved = append(moved, name)
+	}
+	s.state, s.moved = next, nil
+	for st := range s.streams {
+		st.touch(moved)
+	}
+	return next.seq
+}
+
+// PublishEndpoints replaces single endpoint sets at once, past every wait: changed ones, and those that are gone. A service
+// that merely has no endpoint left is a changed set that is empty, for Envoy keeps the endpoints of a removed one. Its cost
+// does not depend on how much is served. Before the first Publish it does nothing.
+func (s *Server) PublishEndpoints(changed []*ir.Resource, removed []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == nil {
+		return
+	}
+	names := make([]string, 0, len(changed)+len(removed))
+	move := func(name string, r *ir.Resource) {
+		if now := s.endpoints(name); now == r || now != nil && r != nil && now.Version == r.Version {
+			return
+		}
+		if s.moved == nil {
+			s.moved = map[string]*ir.Resource{}
+		}
+		s.moved[name] = r
+		names = append(names, name)
+	}
+	for _, r := range changed {
+		if r != nil {
+			move(r.Name, r)
+		}
+	}
+	for _, name := range removed {
+		move(name, nil)
+	}
+	if len(names) == 0 {
+		return
+	}
+	for st := range s.streams {
+		st.touch(names)
+	}
+}
+
+// endpoints returns the newest endpoint set of the name. The caller holds the lock.
+func (s *Server) endpoints(name string) *ir.Resource {
+	if r, ok := s.moved[name]; ok {
+		return r
+	}
+	return s.state.find(ir.TypeEndpoint, name)
+}
+
+// Served returns what is served now, endpoint changes included; nil before the first Publish.
+func (s *Server) Served() ir.ResourceSet {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.state == nil {
+		return nil
+	}
+	set := make(ir.ResourceSet, len(s.state.set)+1)
+	for t, list := range s.state.set {
+		set[t] = list
+	}
+	if len(s.moved) > 0 {
+		list := slices.DeleteFunc(slices.Clone(set[ir.TypeEndpoint]), func(r *ir.Resource) bool {
+			_, moved := s.moved[r.Name]
+			return moved
+		})
+		for _, r := range s.moved {
+			if r != nil {
+				list = append(list, r)
+			}
+		}
+		slices.SortFunc(list, byName)
+		set[ir.TypeEndpoint] = list
+	}
+	return set
+}
+
+func (s *Server) newest() *state {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.state
+}
+
+// Register adds the aggregated discovery service to a gRPC server.
+func (s *Server) Register(g *grpc.Server) {
+	discovery.RegisterAggregatedDiscoveryServiceServer(g, s)
+}
+
+// Serve answers on the listener until the context ends, then closes it and every stream of it, and returns nil. security is
+// the TLS configuration, with client certificates where it asks for them; nil serves clear text, for loopback and Unix
+// sockets only.
+func (s *Server) Serve(ctx context.Context, l net.Listener, security *tls.Config) error {
+	options := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxRequestBytes),
+		// A peer that vanished without a word is noticed by pings; Envoy's own pings are welcome.
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
+	}
+	if security != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(security)))
+	}
+	g := grpc.NewServer(options...)
+	s.Register(g)
+	stop := context.AfterFunc(ctx, g.Stop)
+	defer stop()
+	if err := g.Serve(l); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("serve xDS on %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// StreamAggregatedResources implements the state-of-the-world protocol.
+func (s *Server) StreamAggregatedResources(g discovery.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
+	return s.attend(g.Context(), sotwWire{g})
+}
+
+// DeltaAggregatedResources implements the incremental protocol.
+func (s *Server) DeltaAggregatedResources(g discovery.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+	return s.attend(g.Context(), deltaWire{g})
+}

@@ -1,0 +1,277 @@
+package xds
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/chancery-gateway/chancery/translators/ir"
+)
+
+// maxUnanswered bounds what is remembered of responses that a client never answers.
+const maxUnanswered = 1024
+
+// subscription is what one stream knows of one type.
+type subscription struct {
+	typeURL  string
+	wildcard bool
+	names    map[string]struct{}
+	// sent is what the client holds once it has taken all responses: as sent, or as it said when it reconnected (then
+	// with name and version only).
+	sent map[string]*ir.Resource
+	// seen is the list up to which changes have been marked; dirty are the names whose resource may differ from sent;
+	// forced are those of them that are to be sent even if it does not.
+	seen   []*ir.Resource
+	dirty  map[string]struct{}
+	forced map[string]struct{}
+	// answered is set when the client needs no answer for the mere fact that it asked.
+	answered bool
+	// named is set once a state-of-the-world client has listed names: from then on an empty list means none, not all.
+	named bool
+
+	nonce      string
+	unanswered []response
+	// acked holds the last acknowledged secrets; refused the refusals that stand, by name.
+	acked   map[string]*ir.Resource
+	refused map[string]refusal
+
+	sentVersion, ackedVersion string
+	sentAt, ackedAt           time.Time
+}
+
+// response is one that was sent and not answered yet.
+type response struct {
+	nonce, version string
+	resources      []*ir.Resource
+	removed        []string
+	at             time.Time
+	overdue        bool
+}
+
+// refusal is a NACK of one version of one resource.
+type refusal struct {
+	version string
+	nack    NACK
+}
+
+func newSubscription(typeURL string) *subscription {
+	return &subscription{
+		typeURL: typeURL,
+		names:   map[string]struct{}{}, sent: map[string]*ir.Resource{}, dirty: map[string]struct{}{}, forced: map[string]struct{}{},
+		acked: map[string]*ir.Resource{}, refused: map[string]refusal{},
+	}
+}
+
+func (s *subscription) wants(name string) bool {
+	if s.wildcard {
+		return true
+	}
+	_, ok := s.names[name]
+	return ok
+}
+
+// touch marks a name for comparison; force sends it in any case.
+func (s *subscription) touch(name string, force bool) {
+	if !s.wants(name) {
+		return
+	}
+	s.dirty[name] = struct{}{}
+	if force {
+		s.forced[name] = struct{}{}
+	}
+}
+
+// mark brings the subscription up to a published list.
+func (s *subscription) mark(list []*ir.Resource) {
+	differences(s.seen, list, func(old, new *ir.Resource) {
+		if new == nil {
+			s.touch(old.Name, false)
+		} else {
+			s.touch(new.Name, false)
+		}
+	})
+	s.seen = list
+}
+
+// restart makes the next mark compare every name: a wildcard was added.
+func (s *subscription) restart() {
+	s.seen = nil
+	for name := range s.sent {
+		s.touch(name, false)
+	}
+}
+
+func (s *subscription) forget(name string) {
+	for _, m := range []map[string]struct{}{s.names, s.dirty, s.forced} {
+		delete(m, name)
+	}
+	delete(s.sent, name)
+	delete(s.acked, name)
+	delete(s.refused, name)
+}
+
+// dropWildcard ends the wildcard subscription; what is not subscribed by name is forgotten.
+func (s *subscription) dropWildcard() {
+	s.wildcard = false
+	for name := range s.sent {
+		if !s.wants(name) {
+			s.forget(name)
+		}
+	}
+	for name := range s.dirty {
+		if !s.wants(name) {
+			s.forget(name)
+		}
+	}
+}
+
+// subscribeDelta applies an incremental request. first says that it is the stream's first of the type.
+func (s *subscription) subscribeDelta(q *request, first bool) {
+	if first {
+		if len(q.subscribe) == 0 && len(q.unsubscribe) == 0 {
+			s.wildcard = true // the older way to say "*"
+		}
+		s.answered = len(q.held) > 0
+	}
+	for _, name := range q.unsubscribe {
+		switch {
+		case name == "*":
+			s.dropWildcard()
+		case s.wildcard:
+			// It stays subscribed by the wildcard, so the protocol asks to send it, or its removal, once more.
+			delete(s.names, name)
+			s.touch(name, true)
+		default:
+			s.forget(name)
+		}
+	}
+	for _, name := range q.subscribe {
+		if name == "*" {
+			if !s.wildcard {
+				s.wildcard, s.answered = true, first && s.answered
+				s.restart()
+			}
+			continue
+		}
+		s.names[name] = struct{}{}
+		_, held := q.held[name]
+		s.touch(name, !first || !held)
+	}
+	if first {
+		for name, version := range q.held {
+			if s.wants(name) {
+				s.sent[name] = &ir.Resource{Type: s.typeURL, Name: name, Version: version}
+				s.touch(name, false)
+			}
+		}
+	}
+}
+
+// subscribeWhole applies a state-of-the-world request, whose names are the whole subscription.
+func (s *subscription) subscribeWhole(q *request) {
+	wildcard := slices.Contains(q.names, "*") || len(q.names) == 0 && !s.named
+	s.named = s.named || len(q.names) > 0
+	next := make(map[string]struct{}, len(q.names))
+	for _, name := range q.names {
+		if name != "*" {
+			next[name] = struct{}{}
+		}
+	}
+	old := s.names
+	s.names = next
+	for name := range old {
+		if _, ok := next[name]; !ok && !wildcard {
+			s.forget(name)
+		}
+	}
+	switch {
+	case s.wildcard && !wildcard:
+		s.dropWildcard()
+	case !s.wildcard && wildcard:
+		s.wildcard = true
+		s.answered = false
+		s.restart()
+	}
+	for name := range next {
+		if _, ok := old[name]; !ok {
+			_, have := s.sent[name]
+			s.touch(name, !have)
+		}
+	}
+}
+
+// answer takes out the response that the client answers, as the last of the result; none when nothing waits for that
+// nonce. In the state of the world an answer also stands for the older ones, for a client may leave those out.
+func (s *subscription) answer(nonce string, whole bool) []response {
+	i := slices.IndexFunc(s.unanswered, func(r response) bool { return r.nonce == nonce })
+	if i < 0 {
+		return nil
+	}
+	from := i
+	if whole {
+		from = 0
+	}
+	answered := slices.Clone(s.unanswered[from : i+1])
+	s.unanswered = slices.Delete(s.unanswered, from, i+1)
+	return answered
+}
+
+// heldUntil is when the clock lets pass what waits for this type's answers; the zero time when nothing waits.
+func (s *subscription) heldUntil(limit time.Duration, now time.Time) time.Time {
+	var until time.Time
+	for _, r := range s.unanswered {
+		if t := r.at.Add(limit); t.After(now) && t.After(until) {
+			until = t
+		}
+	}
+	return until
+}
+
+// took notes an acknowledged response.
+func (s *subscription) took(r response, now time.Time) {
+	s.ackedVersion, s.ackedAt = r.version, now
+	for _, res := range r.resources {
+		if s.typeURL == ir.TypeSecret && s.wants(res.Name) {
+			s.acked[res.Name] = res
+		}
+	}
+}
+
+// blamed returns the resources of a refused response that the text names as whole words, or all where it names none.
+func blamed(resources []*ir.Resource, text string) []*ir.Resource {
+	var named []*ir.Resource
+	for _, r := range resources {
+		if mentions(text, r.Name) {
+			named = append(named, r)
+		}
+	}
+	if len(named) == 0 {
+		return resources
+	}
+	return named
+}
+
+func mentions(text, name string) bool {
+	if name == "" {
+		return false
+	}
+	for from := 0; ; {
+		i := strings.Index(text[from:], name)
+		if i < 0 {
+			return false
+		}
+		i += from
+		end := i + len(name)
+		// A colon or full stop may end the mention: "Error adding/updating cluster(s) NAME: text".
+		open := i == 0 || !inName(text[i-1])
+		shut := end == len(text) || !inName(text[end]) || strings.IndexByte(":.", text[end]) >= 0 && (end+1 == len(text) || !inName(text[end+1]))
+		if open && shut {
+			return true
+		}
+		from = i + 1
+	}
+}
+
+func inName(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_-./:|*%", c) >= 0
+}
