@@ -1,0 +1,187 @@
+// Package envoy is the back end: it turns one linked ir.Program into marshalled Envoy resources. Every unit (route, virtual
+// host, route configuration, cluster, secret, endpoint set, filter chain, listener) is a pure function of its IR node and of
+// which of the names it refers to exist; its bytes are made once and spliced into what holds them.
+package envoy
+
+import (
+	"slices"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/translators/ir"
+)
+
+// Options set up an Emitter.
+type Options struct {
+	// ReservedClusters are the names of the bootstrap's clusters, which Envoy would silently prefer; nil means those of Bootstrap.
+	ReservedClusters []string
+}
+
+// Output is the outcome of one emission. Nothing in it changes afterwards.
+type Output struct {
+	Resources ir.ResourceSet
+	// Diagnostics have no positions; they are sorted and without duplicates.
+	Diagnostics []snapshot.Diagnostic
+	// Emitted is the number of units made anew; Units says which.
+	Emitted int
+	Units   Units
+}
+
+// Units counts units by kind.
+type Units struct {
+	Routes, VirtualHosts, RouteConfigs, Clusters, Secrets, EndpointSets, Chains, Listeners int
+}
+
+func (u Units) total() int {
+	return u.Routes + u.VirtualHosts + u.RouteConfigs + u.Clusters + u.Secrets + u.EndpointSets + u.Chains + u.Listeners
+}
+
+// Emitter emits programs one after the other and remembers the units of the last ones by node pointer. It is not safe for
+// concurrent use. What it returns depends on the program alone, never on what it remembers.
+type Emitter struct {
+	reserved  map[string]bool
+	secrets   store[ir.Secret]
+	endpoints store[ir.EndpointSet]
+	clusters  store[ir.Cluster]
+	routes    store[ir.RouteConfig]
+	listeners store[ir.Listener]
+	memo      routeMemo
+	chains    chainMemo
+	// standIn is the unavailable cluster, once something has needed it.
+	standIn *ir.Resource
+	units   Units
+}
+
+// NewEmitter returns an Emitter that remembers nothing.
+func NewEmitter(o Options) *Emitter {
+	if o.ReservedClusters == nil {
+		o.ReservedClusters = []string{adsCluster, unavailable}
+	}
+	e := &Emitter{
+		reserved:  map[string]bool{},
+		secrets:   store[ir.Secret]{kind: "secret", name: func(s *ir.Secret) string { return s.Name }, origins: func(s *ir.Secret) []ir.Origin { return s.Origins }},
+		endpoints: store[ir.EndpointSet]{kind: "endpoint set", name: func(s *ir.EndpointSet) string { return s.Name }, origins: func(s *ir.EndpointSet) []ir.Origin { return s.Origins }},
+		clusters:  store[ir.Cluster]{kind: "cluster", name: func(c *ir.Cluster) string { return c.Name }, origins: func(c *ir.Cluster) []ir.Origin { return c.Origins }},
+		routes:    store[ir.RouteConfig]{kind: "route configuration", name: func(r *ir.RouteConfig) string { return r.Name }, origins: func(r *ir.RouteConfig) []ir.Origin { return r.Origins }},
+		listeners: store[ir.Listener]{kind: "listener", name: func(l *ir.Listener) string { return l.Name }, origins: func(l *ir.Listener) []ir.Origin { return l.Origins }},
+		memo:      newRouteMemo(),
+		chains:    newChainMemo(),
+	}
+	for _, n := range o.ReservedClusters {
+		e.reserved[n] = true
+	}
+	return e
+}
+
+// Emit emits the program. A nil program has no resources.
+func (e *Emitter) Emit(p *ir.Program) Output {
+	if p == nil {
+		p = &ir.Program{}
+	}
+	e.units = Units{}
+	e.secrets.update(p.Secrets, stamp{}, e.secret)
+	e.endpoints.update(p.EndpointSets, stamp{}, e.endpointSet)
+	refs := stamp{secrets: e.secrets.world.generation, endpoints: e.endpoints.world.generation}
+	e.clusters.update(p.Clusters, refs, e.cluster)
+	refs = stamp{clusters: e.clusters.world.generation}
+	e.routes.update(p.RouteConfigs, refs, e.routeConfig)
+	refs = stamp{secrets: e.secrets.world.generation, clusters: e.clusters.world.generation, routes: e.routes.world.generation}
+	e.listeners.update(p.Listeners, refs, e.listener)
+
+	out := Output{Emitted: e.units.total(), Units: e.units}
+	out.Diagnostics = e.secrets.collect(out.Diagnostics)
+	out.Diagnostics = e.endpoints.collect(out.Diagnostics)
+	out.Diagnostics = e.clusters.collect(out.Diagnostics)
+	out.Diagnostics = e.routes.collect(out.Diagnostics)
+	out.Diagnostics = e.listeners.collect(out.Diagnostics)
+	listeners, clashes := withoutClashes(p.Listeners, e.listeners.resources)
+	out.Diagnostics = snapshot.SortDiagnostics(append(out.Diagnostics, clashes...))
+	out.Resources = ir.ResourceSet{}
+	for _, t := range []struct {
+		url  string
+		list []*ir.Resource
+	}{
+		{ir.TypeSecret, e.secrets.resources}, {ir.TypeEndpoint, e.endpoints.resources}, {ir.TypeCluster, e.withStandIn()},
+		{ir.TypeRouteConfig, e.routes.resources}, {ir.TypeListener, listeners},
+	} {
+		if len(t.list) > 0 {
+			out.Resources[t.url] = t.list
+		}
+	}
+	e.memo.sweep(e.routes.units)
+	e.chains.sweep(p.Listeners)
+	return out
+}
+
+// finish makes the unit of a message whose faults have been collected.
+func finish[S any](url, kind, name string, value []byte, origins []ir.Origin, f faults) *unit[S] {
+	if len(f) > 0 {
+		return &unit[S]{diagnostics: f.diagnostics(unitName(kind, name), leftOut, origins)}
+	}
+	return &unit[S]{resource: &ir.Resource{Type: url, Name: name, Version: version(contentHash(value)), Value: value, Origins: origins}}
+}
+
+func (e *Emitter) secret(s *ir.Secret, _ *unit[ir.Secret]) *unit[ir.Secret] {
+	e.units.Secrets++
+	var f faults
+	m := secretMessage(s, &f)
+	f.check("secret", m)
+	return finish[ir.Secret](ir.TypeSecret, "secret", s.Name, f.marshal("secret", m), s.Origins, f)
+}
+
+func (e *Emitter) endpointSet(s *ir.EndpointSet, _ *unit[ir.EndpointSet]) *unit[ir.EndpointSet] {
+	e.units.EndpointSets++
+	r, ds := EndpointResource(s)
+	return &unit[ir.EndpointSet]{resource: r, diagnostics: ds}
+}
+
+func (e *Emitter) cluster(c *ir.Cluster, old *unit[ir.Cluster]) *unit[ir.Cluster] {
+	var f faults
+	if e.reserved[c.Name] {
+		f.add(codeReserved, "name", "%q is one of Chancery's own clusters", c.Name)
+	}
+	if c.Discovery == ir.DiscoveryEDS && !e.endpoints.world.has(c.EndpointSet) {
+		f.add(codeMissing, "eds_cluster_config.service_name", "there is no endpoint set %q", c.EndpointSet)
+	}
+	if t := c.TLS; t != nil {
+		e.needSecret("transport_socket", t.Certificate, &f)
+		e.needSecret("transport_socket", t.Validation, &f)
+	}
+	if len(f) == 0 && old != nil && old.src == c && old.resource != nil {
+		return old
+	}
+	e.units.Clusters++
+	m := clusterMessage(c, &f)
+	f.check("cluster", m)
+	u := finish[ir.Cluster](ir.TypeCluster, "cluster", c.Name, f.marshal("cluster", m), c.Origins, f)
+	if u.resource != nil && c.Discovery == ir.DiscoveryEDS {
+		u.resource.EndpointSet = c.EndpointSet
+	}
+	return u
+}
+
+func (e *Emitter) needSecret(path, name string, f *faults) {
+	if name != "" && !e.secrets.world.has(name) {
+		f.add(codeMissing, path, "there is no usable secret %q", name)
+	}
+}
+
+// withStandIn returns the clusters, with the unavailable one where a split or a TCP route lost a member.
+func (e *Emitter) withStandIn() []*ir.Resource {
+	list := e.clusters.resources
+	if !e.memo.needStandIn(e.routes.units) && !e.chains.needStandIn(e.listeners.units) {
+		return list
+	}
+	if e.standIn == nil {
+		var f faults
+		c := standInCluster()
+		value := f.marshal("cluster", c)
+		e.standIn = &ir.Resource{Type: ir.TypeCluster, Name: c.Name, Version: version(contentHash(value)), Value: value}
+	}
+	at, _ := slices.BinarySearchFunc(list, unavailable, func(r *ir.Resource, n string) int {
+		if r.Name < n {
+			return -1
+		}
+		return 1
+	})
+	return slices.Insert(slices.Clone(list), at, e.standIn)
+}

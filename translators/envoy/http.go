@@ -1,0 +1,145 @@
+package envoy
+
+import (
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/chancery-gateway/chancery/translators/ir"
+)
+
+const httpManagerName = "envoy.filters.network.http_connection_manager"
+
+// httpManager builds the network filter that serves HTTP by a route configuration over RDS.
+func httpManager(c *ir.HTTPChain, quic bool, f *faults) *listenerv3.Filter {
+	s := c.Settings
+	if s == nil {
+		s = &ir.HTTPSettings{}
+	}
+	m := &hcmv3.HttpConnectionManager{
+		StatPrefix: c.StatPrefix,
+		RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{
+			ConfigSource: overADS(), RouteConfigName: c.RouteConfig,
+		}},
+		HttpFilters:               httpFilters(c.Filters, s, f),
+		UseRemoteAddress:          wrapperspb.Bool(s.UseRemoteAddress),
+		XffNumTrustedHops:         c.TrustedHops,
+		NormalizePath:             wrapperspb.Bool(true),
+		MergeSlashes:              s.MergeSlashes,
+		ServerName:                s.ServerName,
+		StripMatchingHostPort:     s.StripMatchingHostPort,
+		PreserveExternalRequestId: s.PreserveExternalRequestID,
+		CommonHttpProtocolOptions: commonOptions(s, f),
+		HttpProtocolOptions:       http1Options(s, f),
+	}
+	if s.RejectEscapedSlashes {
+		m.PathWithEscapedSlashesAction = hcmv3.HttpConnectionManager_REJECT_REQUEST
+	}
+	if s.MaxRequestHeadersKB != 0 {
+		m.MaxRequestHeadersKb = wrapperspb.UInt32(s.MaxRequestHeadersKB)
+	}
+	if c.MaxConcurrentStreams != 0 {
+		m.Http2ProtocolOptions = &corev3.Http2ProtocolOptions{MaxConcurrentStreams: wrapperspb.UInt32(c.MaxConcurrentStreams)}
+	}
+	if quic {
+		m.CodecType = hcmv3.HttpConnectionManager_HTTP3
+		m.Http3ProtocolOptions = &corev3.Http3ProtocolOptions{}
+	}
+	clientCertificates(m, s, f)
+	for i := range s.AccessLogs {
+		m.AccessLog = append(m.AccessLog, accessLog(&s.AccessLogs[i], f))
+	}
+	return &listenerv3.Filter{Name: httpManagerName, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: f.pack("http_connection_manager", m)}}
+}
+
+// httpFilters builds the filters of a chain. The CORS filter is always there, so that the first route with a policy
+// changes no listener; the router comes last.
+func httpFilters(list []*ir.Filter, s *ir.HTTPSettings, f *faults) []*hcmv3.HttpFilter {
+	var out []*hcmv3.HttpFilter
+	cors := false
+	for _, x := range list {
+		if x.Name != ir.FilterCORS || x.Config != nil {
+			f.add(codeFilter, "http_filters", "the filter %q with settings of type %T cannot be emitted", x.Name, x.Config)
+			continue
+		}
+		cors = true
+		out = append(out, httpFilter(x.Name, &corsv3.Cors{}, f))
+	}
+	if !cors {
+		out = append([]*hcmv3.HttpFilter{httpFilter(ir.FilterCORS, &corsv3.Cors{}, f)}, out...)
+	}
+	return append(out, httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: s.SuppressEnvoyHeaders}, f))
+}
+
+func httpFilter(name string, config validated, f *faults) *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: f.pack("http_filters."+name, config)}}
+}
+
+// commonOptions returns nil when all are Envoy's defaults.
+func commonOptions(s *ir.HTTPSettings, f *faults) *corev3.HttpProtocolOptions {
+	out := &corev3.HttpProtocolOptions{}
+	if s.IdleTimeoutMillis != nil {
+		out.IdleTimeout = millis(*s.IdleTimeoutMillis)
+	}
+	if a := s.HeadersWithUnderscoresAction; a != "" {
+		v, known := corev3.HttpProtocolOptions_HeadersWithUnderscoresAction_value[a]
+		if !known {
+			f.add(codeValue, "common_http_protocol_options.headers_with_underscores_action", "%q is none of ALLOW, REJECT_REQUEST, DROP_HEADER", a)
+		}
+		out.HeadersWithUnderscoresAction = corev3.HttpProtocolOptions_HeadersWithUnderscoresAction(v)
+	}
+	if out.IdleTimeout == nil && out.HeadersWithUnderscoresAction == 0 {
+		return nil
+	}
+	return out
+}
+
+// http1Options returns nil when all are Envoy's defaults. Proper case wins over overrides, as in Emissary.
+func http1Options(s *ir.HTTPSettings, f *faults) *corev3.Http1ProtocolOptions {
+	if !s.AcceptHTTP10 && !s.AllowChunkedLength && !s.ProperCase && len(s.HeaderCaseOverrides) == 0 {
+		return nil
+	}
+	out := &corev3.Http1ProtocolOptions{AcceptHttp_10: s.AcceptHTTP10, AllowChunkedLength: s.AllowChunkedLength}
+	switch {
+	case s.ProperCase:
+		out.HeaderKeyFormat = &corev3.Http1ProtocolOptions_HeaderKeyFormat{HeaderFormat: &corev3.Http1ProtocolOptions_HeaderKeyFormat_ProperCaseWords_{
+			ProperCaseWords: &corev3.Http1ProtocolOptions_HeaderKeyFormat_ProperCaseWords{}}}
+	case len(s.HeaderCaseOverrides) > 0:
+		out.HeaderKeyFormat = preserveCase(f)
+	}
+	return out
+}
+
+func clientCertificates(m *hcmv3.HttpConnectionManager, s *ir.HTTPSettings, f *faults) {
+	if a := s.ForwardClientCertDetails; a != "" {
+		v, known := hcmv3.HttpConnectionManager_ForwardClientCertDetails_value[a]
+		if !known {
+			f.add(codeValue, "forward_client_cert_details", "%q is none of SANITIZE, FORWARD_ONLY, APPEND_FORWARD, SANITIZE_SET, ALWAYS_FORWARD_ONLY", a)
+		}
+		m.ForwardClientCertDetails = hcmv3.HttpConnectionManager_ForwardClientCertDetails(v)
+	}
+	if len(s.SetCurrentClientCertDetails) == 0 {
+		return
+	}
+	d := &hcmv3.HttpConnectionManager_SetCurrentClientCertDetails{}
+	for _, key := range s.SetCurrentClientCertDetails {
+		switch key {
+		case "subject":
+			d.Subject = wrapperspb.Bool(true)
+		case "cert":
+			d.Cert = true
+		case "chain":
+			d.Chain = true
+		case "dns":
+			d.Dns = true
+		case "uri":
+			d.Uri = true
+		default:
+			f.add(codeValue, "set_current_client_cert_details", "%q is none of subject, cert, chain, dns, uri", key)
+		}
+	}
+	m.SetCurrentClientCertDetails = d
+}

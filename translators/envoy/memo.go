@@ -1,0 +1,125 @@
+package envoy
+
+import "github.com/chancery-gateway/chancery/translators/ir"
+
+// routeMemo remembers what routes, lists of routes and virtual hosts became. Keys are pointers to immutable nodes, which the memo
+// itself keeps alive, so that a key never means another node.
+type routeMemo struct {
+	routes  map[*ir.Route]*routeUnit
+	lists   map[listKey]*routeList
+	hosts   map[*ir.VirtualHost]*hostUnit
+	configs map[string]*configState
+	// revisions counts changes of lists.
+	revisions uint64
+	// live is the number of entries that the last sweep found in use.
+	live int
+}
+
+func newRouteMemo() routeMemo {
+	return routeMemo{
+		routes: map[*ir.Route]*routeUnit{}, lists: map[listKey]*routeList{},
+		hosts: map[*ir.VirtualHost]*hostUnit{}, configs: map[string]*configState{},
+	}
+}
+
+func (m *routeMemo) route(r *ir.Route) *routeUnit {
+	u := m.routes[r]
+	if u == nil {
+		u = &routeUnit{src: r}
+		m.routes[r] = u
+	}
+	return u
+}
+
+// slack is how many entries may be idle before a sweep is worth its time.
+const slack = 64
+
+func (m *routeMemo) entries() int {
+	return len(m.routes) + len(m.lists) + len(m.hosts) + len(m.configs)
+}
+
+// sweep forgets what the present units do not use, when that is more than half of all.
+func (m *routeMemo) sweep(units []*unit[ir.RouteConfig]) {
+	if m.entries() <= 2*m.live+slack {
+		return
+	}
+	used := newRouteMemo()
+	for _, u := range units {
+		c := m.configs[u.name]
+		if c == nil {
+			continue
+		}
+		used.configs[u.name] = c
+		for _, h := range c.hosts {
+			if m.hosts[h.src] == h {
+				used.hosts[h.src] = h
+			}
+			key := keyOf(h.list.src)
+			if used.lists[key] != nil {
+				continue
+			}
+			used.lists[key] = h.list
+			for _, r := range h.list.units {
+				used.routes[r.src] = r
+			}
+		}
+	}
+	used.live, used.revisions = used.entries(), m.revisions
+	*m = used
+}
+
+// needStandIn reports whether a route names the unavailable cluster.
+func (m *routeMemo) needStandIn(units []*unit[ir.RouteConfig]) bool {
+	for _, u := range units {
+		if c := m.configs[u.name]; c != nil && u.resource != nil {
+			for _, h := range c.hosts {
+				if h.list.standIn {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// chainMemo remembers filter chains and what of them each listener has.
+type chainMemo struct {
+	chains    map[*ir.FilterChain]*chainUnit
+	listeners map[string][]*chainUnit
+	live      int
+}
+
+func newChainMemo() chainMemo {
+	return chainMemo{chains: map[*ir.FilterChain]*chainUnit{}, listeners: map[string][]*chainUnit{}}
+}
+
+func (m *chainMemo) sweep(listeners []*ir.Listener) {
+	if len(m.chains) <= 2*m.live+slack {
+		return
+	}
+	used := newChainMemo()
+	for _, l := range listeners {
+		used.listeners[l.Name] = m.listeners[l.Name]
+		for _, c := range l.Chains {
+			if u := m.chains[c]; u != nil {
+				used.chains[c] = u
+			}
+		}
+	}
+	used.live = len(used.chains)
+	*m = used
+}
+
+func (m *chainMemo) needStandIn(units []*unit[ir.Listener]) bool {
+	for _, u := range units {
+		if u.resource == nil {
+			continue
+		}
+		for _, c := range m.listeners[u.name] {
+			if c.standIn {
+				return true
+			}
+		}
+	}
+	return false
+}
