@@ -201,9 +201,16 @@ func (st *stream) subscribe(sub *subscription, q *request, first bool, now time.
 			}
 		}
 	}
-	if !first {
-		return
+	if first {
+		st.greet(sub, q, now)
 	}
+	if s := st.source(sub.typeURL); s != nil && sub.seen == nil {
+		sub.mark(s.set[sub.typeURL])
+	}
+}
+
+// greet does what the first request of a type asks for besides its subscription.
+func (st *stream) greet(sub *subscription, q *request, now time.Time) {
 	if sub.typeURL == ir.TypeEndpoint {
 		for name := range st.rewarmed {
 			sub.touch(name, true)
@@ -216,9 +223,6 @@ func (st *stream) subscribe(sub *subscription, q *request, first bool, now time.
 		if st.goal != nil {
 			st.phase = making
 		}
-	}
-	if s := st.source(sub.typeURL); s != nil {
-		sub.mark(s.set[sub.typeURL])
 	}
 }
 
