@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/chancery-gateway/chancery/snapshot/api/internal/fieldpath"
 )
 
 // checker reports faults in the words of the API server's own schema validation.
@@ -43,28 +44,18 @@ func (c checker) notEmpty(path string, there bool, length int) {
 	}
 }
 
-// member returns the path of a map's value: dotted where the key is plain, in brackets where it is not.
-func member(path, key string) string {
-	if key == "" || strings.ContainsAny(key, ".[]\"") {
-		return path + "[" + strconv.Quote(key) + "]"
-	}
-	return path + "." + key
-}
-
-func item(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
-
 // sorted returns the keys of a map in a fixed order.
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 func (c checker) circuitBreakers(path string, list []CircuitBreaker) {
 	for i, b := range list {
-		c.enum(item(path, i)+".priority", b.Priority, "default", "high")
+		c.enum(fieldpath.Item(path, i)+".priority", b.Priority, "default", "high")
 	}
 }
 
 func (c checker) addedHeaders(path string, headers map[string]AddedHeader) {
 	for _, name := range sorted(headers) {
-		c.enum(member(path, name)+".v2Representation", headers[name].V2Representation, "string", "null")
+		c.enum(fieldpath.Member(path, name)+".v2Representation", headers[name].V2Representation, "string", "null")
 	}
 }
 
@@ -88,7 +79,7 @@ func (c checker) selector(path string, s *LabelSelector) {
 		return
 	}
 	for i, e := range s.MatchExpressions {
-		at := item(path+".matchExpressions", i)
+		at := fieldpath.Item(path+".matchExpressions", i)
 		c.required(at+".key", e.Key != "")
 		c.required(at+".operator", e.Operator != "")
 	}
@@ -126,8 +117,8 @@ func (s *ListenerSpec) Check(report func(path, message, help string)) {
 	}
 	c.enum("spec.protocol", string(s.Protocol), "HTTP", "HTTPS", "HTTPPROXY", "HTTPSPROXY", "TCP", "TLS", "UDP")
 	for i, e := range s.ProtocolStack {
-		c.enum(item("spec.protocolStack", i), string(e), "HTTP", "PROXY", "TLS", "TCP", "UDP")
-		c.required(item("spec.protocolStack", i), e != "")
+		c.enum(fieldpath.Item("spec.protocolStack", i), string(e), "HTTP", "PROXY", "TLS", "TCP", "UDP")
+		c.required(fieldpath.Item("spec.protocolStack", i), e != "")
 	}
 	c.required("spec.securityModel", s.SecurityModel != "")
 	c.enum("spec.securityModel", string(s.SecurityModel), "XFP", "SECURE", "INSECURE")
@@ -189,7 +180,7 @@ func (s *TracingServiceSpec) Check(report func(path, message, help string)) {
 	c.enum("spec.driver", s.Driver, "lightstep", "zipkin", "datadog", "opentelemetry")
 	c.required("spec.service", s.Service != "")
 	for i, t := range s.CustomTags {
-		at := item("spec.custom_tags", i)
+		at := fieldpath.Item("spec.custom_tags", i)
 		c.required(at+".tag", t.Tag != "")
 		if t.Literal != nil {
 			c.required(at+".literal.value", t.Literal.Value != "")
@@ -204,7 +195,7 @@ func (s *TracingServiceSpec) Check(report func(path, message, help string)) {
 	if s.Config != nil {
 		c.enum("spec.config.collector_endpoint_version", s.Config.CollectorEndpointVersion, "HTTP_JSON_V1", "HTTP_JSON", "HTTP_PROTO")
 		for i, m := range s.Config.PropagationModes {
-			c.enum(item("spec.config.propagation_modes", i), string(m), "ENVOY", "LIGHTSTEP", "B3", "TRACE_CONTEXT")
+			c.enum(fieldpath.Item("spec.config.propagation_modes", i), string(m), "ENVOY", "LIGHTSTEP", "B3", "TRACE_CONTEXT")
 		}
 	}
 }

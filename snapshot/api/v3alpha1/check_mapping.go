@@ -1,6 +1,10 @@
 package v3alpha1
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/chancery-gateway/chancery/snapshot/api/internal/fieldpath"
+)
 
 // Check implements Spec.
 func (s *MappingSpec) Check(report func(path, message, help string)) {
@@ -24,11 +28,11 @@ func (s *MappingSpec) Check(report func(path, message, help string)) {
 	}
 	c.notEmpty("spec.health_checks", s.HealthChecks != nil, len(s.HealthChecks))
 	for i := range s.HealthChecks {
-		c.healthCheck(item("spec.health_checks", i), &s.HealthChecks[i])
+		c.healthCheck(fieldpath.Item("spec.health_checks", i), &s.HealthChecks[i])
 	}
 	c.notEmpty("spec.error_response_overrides", s.ErrorResponseOverrides != nil, len(s.ErrorResponseOverrides))
 	for i, o := range s.ErrorResponseOverrides {
-		at := item("spec.error_response_overrides", i)
+		at := fieldpath.Item("spec.error_response_overrides", i)
 		if o.OnStatusCode == 0 {
 			c.required(at+".on_status_code", false)
 		} else {
@@ -58,7 +62,7 @@ func (c checker) healthCheck(path string, h *HealthCheck) {
 		c.required(path+".http.path", http.Path != "")
 		c.addedHeaders(path+".http.add_request_headers", http.AddRequestHeaders)
 		for i, r := range http.ExpectedStatuses {
-			at := item(path+".http.expected_statuses", i)
+			at := fieldpath.Item(path+".http.expected_statuses", i)
 			c.between(at+".min", r.Min, 100, 599)
 			c.between(at+".max", r.Max, 100, 599)
 		}
@@ -84,13 +88,13 @@ func (c checker) exactlyOne(path, names string, present ...bool) {
 func (c checker) labels(path string, domains DomainMap) {
 	for _, domain := range sorted(domains) {
 		for i, group := range domains[domain] {
-			at := item(member(path, domain), i)
+			at := fieldpath.Item(fieldpath.Member(path, domain), i)
 			if len(group) != 1 {
 				c(at, fmt.Sprintf("%s in body should have exactly 1 property, found %d", at, len(group)), "give each group of labels its own list item")
 			}
 			for _, name := range sorted(group) {
 				for j := range group[name] {
-					c.label(item(member(at, name), j), &group[name][j])
+					c.label(fieldpath.Item(fieldpath.Member(at, name), j), &group[name][j])
 				}
 			}
 		}

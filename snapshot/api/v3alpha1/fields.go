@@ -50,6 +50,9 @@ type Duration time.Duration
 // Duration returns the time span.
 func (d Duration) Duration() time.Duration { return time.Duration(d) }
 
+// Example names the form of a duration, for diagnostics.
+func (d Duration) Example() string { return `a duration such as "1m30s"` }
+
 // MarshalText writes the span in Go's form.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 

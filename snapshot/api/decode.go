@@ -1,0 +1,265 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/snapshot/api/internal/jsonobject"
+)
+
+// Decode reads one object from its JSON text. Src is where the text stands, for the positions of diagnostics.
+//
+// With a parent, doc is one document of the parent's annotation getambassador.io/config: the fields of metadata and spec
+// may stand side by side, and namespace and labels default to the parent's.
+//
+// The object is nil when any diagnostic is an error. Every diagnostic names the object's Ref as far as it can be read.
+// The object's namespace defaults to "default" for kinds that have namespaces. Objects of kinds that Chancery does not know
+// come back with a nil Spec and without complaint; see Known. An Endpoints object becomes one whose Spec is a
+// *snapshot.EndpointSlice; see DecodeAll for those with several sets of ports.
+//
+// Raw is the object in canonical form: members in a fixed order, no white space, metadata cut to name, namespace, uid,
+// generation, creationTimestamp, labels and annotations, without status and without the fields that the kind does not
+// have. Hash is a hash of it, so neither order nor white space counts. Decoding Raw gives the same object.
+func Decode(doc []byte, src snapshot.Source, parent *snapshot.Object) (*snapshot.Object, []snapshot.Diagnostic) {
+	objects, found := DecodeAll(doc, src, parent)
+	switch len(objects) {
+	case 0:
+		return nil, found
+	case 1:
+		return objects[0], found
+	}
+	first := objects[0]
+	return first, append(found, first.About(snapshot.Warning, codeSubsets, "subsets[1]",
+		"subsets have different ports; only the endpoints of the first count", "use EndpointSlices"))
+}
+
+// DecodeAll is Decode for sources that take several objects from one text. Only an Endpoints object whose subsets have
+// different ports gives more than one: one per set of ports, all with the Endpoints' name as Service; the first has its
+// name too, the others have "/1", "/2" ... behind it, which no object of a cluster can be called.
+func DecodeAll(doc []byte, src snapshot.Source, parent *snapshot.Object) ([]*snapshot.Object, []snapshot.Diagnostic) {
+	r := reader{object: &snapshot.Object{Source: src, Parent: parent}}
+	if !r.open(doc) {
+		return nil, r.found
+	}
+	if r.form.decode != nil {
+		r.object.Spec = r.form.decode(&r)
+	}
+	if r.failed {
+		return nil, r.found
+	}
+	r.seal()
+	return append([]*snapshot.Object{r.object}, r.others...), r.found
+}
+
+// reader reads one object.
+type reader struct {
+	object  *snapshot.Object
+	form    form
+	version string
+	// apiVersion is the one after conversion.
+	apiVersion string
+	// body holds the members beside apiVersion, kind, metadata and status.
+	body   jsonobject.Object
+	found  []snapshot.Diagnostic
+	failed bool
+	// secret keeps values out of diagnostics.
+	secret bool
+	// others are further objects of the same text.
+	others []*snapshot.Object
+}
+
+func (r *reader) fail(code *snapshot.Code, path, message, help string) {
+	r.failed = true
+	r.found = append(r.found, r.object.About(snapshot.Error, code, path, message, help))
+}
+
+func (r *reader) warn(code *snapshot.Code, path, message, help string) {
+	r.found = append(r.found, r.object.About(snapshot.Warning, code, path, message, help))
+}
+
+// open splits the text and reads what identifies the object. It reports whether to go on.
+func (r *reader) open(doc []byte) bool {
+	o, err := jsonobject.Read(doc)
+	if err != nil {
+		r.openBroken(doc, err)
+		return false
+	}
+	var kind string
+	var meta metadata
+	for _, f := range []struct {
+		name string
+		into *string
+	}{{"apiVersion", &r.object.APIVersion}, {"kind", &kind}} {
+		v := o.Delete(f.name)
+		if text, ok := jsonobject.Text(v); ok && text != "" {
+			*f.into = text
+		} else if v == nil || v.Kind() == 'n' || ok {
+			r.fail(codeIdentity, f.name, f.name+" in body is required", "")
+		} else {
+			r.fail(codeIdentity, f.name, "expected a string, found "+kindName(v.Kind()), "")
+		}
+	}
+	group, version := splitVersion(r.object.APIVersion)
+	r.object.Group, r.object.Kind, r.version, r.apiVersion = group, kind, version, r.object.APIVersion
+	r.form = forms[r.object.GroupKind()]
+	r.secret = r.object.GroupKind() == snapshot.KindSecret
+	o.Delete("status")
+	metaText := o.Delete("metadata")
+	if r.object.Parent != nil {
+		metaText = unfold(&o, metaText)
+	}
+	r.body = o
+	if metaText != nil {
+		if _, ok := r.decode(metaText, "metadata", &meta, false); ok {
+			r.identify(&meta)
+		}
+	}
+	r.place(&meta)
+	if r.failed {
+		return false
+	}
+	if v := r.form.versions; v != nil && !slices.Contains(v, version) {
+		r.fail(codeVersion, "apiVersion", fmt.Sprintf("%s has no version %q", kind, version),
+			"use "+strings.Join(v, " or "))
+		return false
+	}
+	return true
+}
+
+// openBroken reports text that is not one proper JSON object, on the object as far as it can be made out.
+func (r *reader) openBroken(doc []byte, err error) {
+	var names struct {
+		APIVersion jsontext.Value `json:"apiVersion"`
+		Kind       jsontext.Value `json:"kind"`
+		Metadata   jsontext.Value `json:"metadata"`
+	}
+	var meta metadata
+	if json.Unmarshal(doc, &names, lax) == nil {
+		r.object.APIVersion, _ = jsonobject.Text(names.APIVersion)
+		r.object.Kind, _ = jsonobject.Text(names.Kind)
+		r.object.Group, _ = splitVersion(r.object.APIVersion)
+		r.form = forms[r.object.GroupKind()]
+		_ = json.Unmarshal(names.Metadata, &meta, lax) // what could be read is enough
+	}
+	r.place(&meta)
+	path, message, help := "", err.Error(), "write one JSON object"
+	var syntax *jsontext.SyntacticError
+	if errors.As(err, &syntax) {
+		path = pointerPath(syntax.JSONPointer)
+		message = fmt.Sprintf("not well-formed JSON at byte %d: %v", syntax.ByteOffset, syntax.Err)
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			message, help = fmt.Sprintf("the name %q is there twice", syntax.JSONPointer.LastToken()), "keep one of the two"
+		}
+	}
+	r.fail(codeSyntax, path, message, help)
+}
+
+// metadata is what is read of metadata.
+type metadata struct {
+	Name              string            `json:"name"`
+	Namespace         string            `json:"namespace"`
+	UID               string            `json:"uid"`
+	Generation        int64             `json:"generation"`
+	CreationTimestamp timestamp         `json:"creationTimestamp"`
+	Labels            map[string]string `json:"labels"`
+	Annotations       map[string]string `json:"annotations"`
+}
+
+// timestamp is a time in UTC that can be written in RFC 3339.
+type timestamp time.Time
+
+func (t *timestamp) UnmarshalText(text []byte) error {
+	at, err := time.Parse(time.RFC3339, string(text))
+	at = at.UTC()
+	if err == nil && (at.Year() < 1 || at.Year() > 9999) {
+		err = errors.New("year out of range")
+	}
+	*t = timestamp(at)
+	return err
+}
+
+// Example implements exemplary.
+func (t timestamp) Example() string { return `a time such as "2006-01-02T15:04:05Z"` }
+
+// lastApplied is where kubectl keeps the whole object once more.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// identify takes over what metadata says beside name and namespace.
+func (r *reader) identify(meta *metadata) {
+	delete(meta.Annotations, lastApplied)
+	o := r.object
+	o.UID, o.Generation, o.Created = meta.UID, meta.Generation, time.Time(meta.CreationTimestamp)
+	if len(meta.Labels) > 0 {
+		o.Labels = meta.Labels
+	} else if o.Parent != nil && meta.Labels == nil {
+		o.Labels = o.Parent.Labels
+	}
+	if len(meta.Annotations) > 0 {
+		o.Annotations = meta.Annotations
+	}
+}
+
+// place completes the Ref, and checks the name unless something is wrong already. Diagnostics found before get the Ref.
+func (r *reader) place(meta *metadata) {
+	o := r.object
+	o.Name, o.Namespace = meta.Name, meta.Namespace
+	_, listed := forms[o.GroupKind()]
+	switch {
+	case r.form.cluster:
+		o.Namespace = ""
+	case o.Namespace == "" && o.Parent != nil:
+		o.Namespace = o.Parent.Namespace
+	case o.Namespace == "" && listed:
+		o.Namespace = "default"
+	}
+	for i := range r.found {
+		r.found[i].Object = o.Ref
+	}
+	if r.failed {
+		return
+	}
+	r.checkName("metadata.name", o.Name, true)
+	r.checkName("metadata.namespace", o.Namespace, false)
+}
+
+// checkName refuses names that would blur references: those with a slash, a space or a control character.
+func (r *reader) checkName(path, name string, required bool) {
+	const longest = 253 // Kubernetes documentation, "Object Names and IDs"
+	switch {
+	case name == "" && required:
+		r.fail(codeIdentity, path, path+" in body is required", "")
+	case len(name) > longest:
+		r.fail(codeIdentity, path, fmt.Sprintf("%d characters is too long", len(name)), "use at most 253 characters")
+	case strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c == '/' || c == 0x7f || c == '\uFFFD' }):
+		r.fail(codeIdentity, path, fmt.Sprintf("%q is not a name", name), "use lower-case letters, digits, '-' and '.'")
+	}
+}
+
+// unfold turns the flat form of an annotation into metadata and spec: Emissary's rules.
+func unfold(o *jsonobject.Object, metaText jsontext.Value) jsontext.Value {
+	meta, _ := jsonobject.Parse(metaText)
+	spec, isObject := jsonobject.Parse(o.Get("spec"))
+	if v := o.Get("spec"); v != nil && v.Kind() != 'n' && !isObject {
+		return metaText
+	}
+	for _, m := range *o {
+		switch m.Name {
+		case "spec":
+		case "name", "namespace", "generation":
+			meta.Set(m.Name, m.Value)
+		case "metadata_labels":
+			meta.Set("labels", m.Value)
+		default:
+			spec.Set(m.Name, m.Value)
+		}
+	}
+	*o = jsonobject.Object{{Name: "spec", Value: spec.Encode()}}
+	return meta.Encode()
+}
