@@ -72,7 +72,7 @@ func Main(args []string, in io.Reader, out, errs io.Writer) int {
 	go func() {
 		switch <-signals {
 		case os.Interrupt:
-			cancel(supervisor.Hurry)
+			cancel(supervisor.ErrHurry)
 		case syscall.SIGTERM:
 			cancel(context.Canceled)
 		}

@@ -44,6 +44,9 @@ func (l *lineLog) flush() {
 	l.rest, l.skip = l.rest[:0], false
 }
 
+// unescape takes back what --log-format-escaped does, but for line breaks: one message stays one line.
+var unescape = strings.NewReplacer(`\'`, "'", `\"`, `"`, `\\`, `\`, `\n`, " ", `\t`, "\t")
+
 var levels = map[string]slog.Level{
 	"trace": slog.LevelDebug, "debug": slog.LevelDebug, "info": slog.LevelInfo,
 	"warning": slog.LevelWarn, "error": slog.LevelError, "critical": slog.LevelError,
@@ -57,7 +60,7 @@ func logLine(log *slog.Logger, line string) {
 	if strings.Contains(line, "PRIVATE KEY") {
 		line = "(a line that holds a private key is left out)"
 	}
-	level, rest, ok := strings.Cut(line, "\t")
+	level, rest, ok := strings.Cut(unescape.Replace(line), "\t")
 	at, known := levels[level]
 	if !ok || !known {
 		log.Error(line, "process", "envoy")

@@ -22,7 +22,7 @@ func (s *Supervisor) stop(cause error, p *os.Process, ended <-chan error) error 
 	ctx, cancel := context.WithTimeout(context.Background(), o.Grace)
 	defer cancel()
 	if s.post(ctx, "/healthcheck/fail") == nil && s.post(ctx, "/drain_listeners?graceful&skip_exit") == nil {
-		if err, dead := s.waitIdle(ctx, errors.Is(cause, Hurry), ended); dead {
+		if err, dead := s.waitIdle(ctx, errors.Is(cause, ErrHurry), ended); dead {
 			return err
 		}
 	}

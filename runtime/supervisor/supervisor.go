@@ -18,9 +18,9 @@ import (
 	"time"
 )
 
-// Hurry as the cause of a context's end (context.WithCancelCause) makes Run wait for requests in flight only, not for
+// ErrHurry as the cause of a context's end (context.WithCancelCause) makes Run wait for requests in flight only, not for
 // connections that are merely open.
-var Hurry = errors.New("stop as soon as no request is in flight")
+var ErrHurry = errors.New("stop as soon as no request is in flight")
 
 // Options say which Envoy runs and how.
 type Options struct {
@@ -165,11 +165,11 @@ func (s *Supervisor) writeBootstrap() (string, error) {
 	}
 	f, err := os.CreateTemp(s.options.Dir, "bootstrap-*.json") // made with mode 0600
 	if err != nil {
-		return "", fmt.Errorf("Envoy's bootstrap: %w", err)
+		return "", fmt.Errorf("bootstrap of Envoy: %w", err)
 	}
 	_, err = f.Write(s.options.Bootstrap)
 	if err := errors.Join(err, f.Close()); err != nil {
-		return "", fmt.Errorf("Envoy's bootstrap: %w", err)
+		return "", fmt.Errorf("bootstrap of Envoy: %w", err)
 	}
 	return filepath.Abs(f.Name())
 }

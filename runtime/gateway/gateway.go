@@ -1,0 +1,275 @@
+// Package gateway is the whole running program: a source, the pipeline, the discovery server, a supervised Envoy, and
+// the health port, started together and ended in order.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/chancery-gateway/chancery/runtime/health"
+	"github.com/chancery-gateway/chancery/runtime/metrics"
+	"github.com/chancery-gateway/chancery/runtime/pipeline"
+	"github.com/chancery-gateway/chancery/runtime/settings"
+	"github.com/chancery-gateway/chancery/runtime/supervisor"
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/translators"
+	"github.com/chancery-gateway/chancery/translators/ir"
+	"github.com/chancery-gateway/chancery/xds"
+)
+
+// Source delivers snapshots until ctx ends; snapshot/files has one.
+type Source interface {
+	Run(ctx context.Context, deliver func(*snapshot.Snapshot)) error
+}
+
+// Options are what a gateway is made of.
+type Options struct {
+	Settings *settings.Settings
+	Version  string
+	Source   Source
+	// NewCompiler returns a compiler that remembers nothing.
+	NewCompiler func() pipeline.Compiler
+	// Envoy is the binary to run, "" for none.
+	Envoy string
+	// StateDir keeps the last good state of this very source.
+	StateDir string
+	Log      *slog.Logger
+	// Changed is told of findings that appear and vanish; Ready, which may be nil, is called once, when requests are answered.
+	Changed func(appeared, vanished []snapshot.Diagnostic)
+	Ready   func(at Addresses)
+	// EnvoyOutput takes Envoy's standard output (access logs); nil for our own.
+	EnvoyOutput io.Writer
+}
+
+// Addresses are where the gateway's own servers listen.
+type Addresses struct {
+	ADS, Health net.Addr
+}
+
+// Gateway is one running program.
+type Gateway struct {
+	options  Options
+	settings *settings.Settings
+	log      *slog.Logger
+	booted   time.Time
+	metrics  *metrics.Metrics
+	server   *xds.Server
+	pipeline *pipeline.Pipeline
+	at       Addresses
+
+	first    chan struct{} // closed after the first publication
+	once     sync.Once
+	stopping atomic.Bool
+	acked    atomic.Bool
+	updated  atomic.Int64 // time of the last publication, Unix nanoseconds
+	answered chan struct{}
+	save     chan uint64
+
+	mu         sync.Mutex
+	supervisor *supervisor.Supervisor
+	version    string // Envoy's
+}
+
+// InUse is the error of an address that another program has.
+type InUse struct {
+	What, Address, Setting string
+	Err                    error
+}
+
+// Error says what is in use and which setting moves it.
+func (e *InUse) Error() string {
+	if errors.Is(e.Err, syscall.EADDRINUSE) {
+		return fmt.Sprintf("%s %s is in use by another program; end that, or choose another with --%s", e.What, e.Address, e.Setting)
+	}
+	return fmt.Sprintf("%s %s cannot be used: %v; choose another with --%s", e.What, e.Address, e.Err, e.Setting)
+}
+
+// Unwrap returns the system's error.
+func (e *InUse) Unwrap() error { return e.Err }
+
+// Run runs everything until ctx ends, then ends it in order and returns nil. It returns an *InUse for an address that cannot be had, and
+// any other error when a part cannot go on.
+func Run(ctx context.Context, o Options) error {
+	s := o.Settings
+	g := &Gateway{
+		options: o, settings: s, log: o.Log, booted: time.Now(), metrics: metrics.New(o.Version),
+		first: make(chan struct{}), answered: make(chan struct{}, 1), save: make(chan uint64, 1),
+	}
+	ads, err := listen("tcp", s.ADSAddress, "the xDS address", "ads-address")
+	if err != nil {
+		return err
+	}
+	defer ads.Close()
+	network := map[string]string{"ipv4_only": "tcp4", "ipv6_only": "tcp6"}[s.HealthFamily]
+	if network == "" {
+		network = "tcp"
+	}
+	probes, err := listen(network, net.JoinHostPort(s.HealthAddress, strconv.Itoa(s.HealthPort)), "the health address", "health-port")
+	if err != nil {
+		return err
+	}
+	defer probes.Close()
+	g.at = Addresses{ads.Addr(), probes.Addr()}
+	if o.Envoy != "" {
+		if err := free(s.AdminPort, "Envoy's admin address", "admin-port"); err != nil {
+			return err
+		}
+		if err := free(s.ReadyPort, "Envoy's ready address", "ready-port"); err != nil {
+			return err
+		}
+	}
+	g.server = xds.New(xds.Options{Logger: o.Log, OnACK: func(a xds.ACK) { g.heard(a.Took) }, OnNACK: func(n xds.NACK) {
+		g.metrics.Refused()
+		g.log.Error("Envoy refuses a resource", "node", n.Node, "type", n.Type, "names", n.Names, "text", n.Text)
+		g.heard(0)
+	}})
+	g.loadLastGood()
+	g.pipeline = pipeline.New(pipeline.Options{
+		NewCompiler: o.NewCompiler, Cold: !s.FastReconfigure, Publisher: g.server, Metrics: g.metrics, Log: o.Log,
+		Changed: o.Changed, Published: g.published,
+	})
+	return g.run(ctx, ads, probes)
+}
+
+// run starts the parts. What traffic needs ends last: first Envoy, then everything that it talks to.
+func (g *Gateway) run(ctx context.Context, ads, probes net.Listener) error {
+	rest, end := context.WithCancel(context.WithoutCancel(ctx))
+	var parts sync.WaitGroup
+	failed := make(chan error, 8)
+	part := func(name string, f func(context.Context) error) {
+		parts.Go(func() {
+			if err := f(rest); err != nil && rest.Err() == nil {
+				failed <- fmt.Errorf("%s: %w", name, err)
+			}
+		})
+	}
+	part("xDS server", func(ctx context.Context) error { return g.server.Serve(ctx, ads, nil) })
+	part("health server", func(ctx context.Context) error { return health.Serve(ctx, probes, g.handler()) })
+	part("pipeline", func(ctx context.Context) error { g.pipeline.Run(ctx); return nil })
+	part("source", func(ctx context.Context) error { return g.options.Source.Run(ctx, g.pipeline.Deliver) })
+	part("answers of Envoys", g.followAnswers)
+	part("last good state", g.keepLastGood)
+	part("proof", g.prove)
+	if g.options.Ready != nil {
+		part("readiness", func(ctx context.Context) error { g.tellReady(ctx); return nil })
+	}
+	child := make(chan error, 1)
+	watched, stop := context.WithCancelCause(ctx)
+	if g.options.Envoy != "" {
+		go func() { child <- g.supervise(watched) }()
+	} else {
+		go func() { <-watched.Done(); child <- nil }()
+	}
+	var err error
+	select {
+	case err = <-failed:
+		stop(supervisor.ErrHurry)
+		<-child
+	case err = <-child:
+	case <-ctx.Done():
+		g.stopping.Store(true)
+		g.log.Info("ending: no new work, requests in flight are waited for")
+		stop(context.Cause(ctx))
+		err = <-child
+	}
+	stop(nil)
+	end()
+	parts.Wait()
+	g.log.Info("ended")
+	return err
+}
+
+// listen takes an address for good.
+func listen(network, address, what, setting string) (net.Listener, error) {
+	l, err := net.Listen(network, address)
+	if err != nil {
+		return nil, &InUse{What: what, Address: address, Setting: setting, Err: err}
+	}
+	return l, nil
+}
+
+// free checks an address that Envoy will take.
+func free(port int, what, setting string) error {
+	l, err := listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), what, setting)
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+// loadLastGood serves what was good in the last run, until the first compile is there.
+func (g *Gateway) loadLastGood() {
+	set, err := xds.Load(g.options.StateDir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		g.log.Warn("the last good state cannot be used", "error", err)
+	default:
+		g.server.Publish(set)
+		g.log.Info("serving the last good state until the first compile", "dir", g.options.StateDir)
+	}
+}
+
+// keepLastGood writes what is served to disk once an Envoy has taken all of it.
+func (g *Gateway) keepLastGood(ctx context.Context) error {
+	for {
+		var publication uint64
+		select {
+		case <-ctx.Done():
+			return nil
+		case publication = <-g.save:
+		}
+		if g.options.Envoy != "" && publication > 0 {
+			waiting, cancel := context.WithTimeout(ctx, 30*time.Second)
+			err := g.server.Acknowledged(waiting, publication)
+			cancel()
+			if err != nil {
+				continue // refused or without an answer: what is on disk stays the last good
+			}
+		}
+		begun := time.Now()
+		if err := xds.Save(g.options.StateDir, g.server.Served()); err != nil {
+			g.log.Warn("the last good state is not kept", "error", err)
+		}
+		g.metrics.Stage("save", time.Since(begun))
+		select { // endpoint changes come in bursts; once a second is often enough
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// published is told of each publication by the pipeline.
+func (g *Gateway) published(_ *translators.Result, publication uint64) {
+	g.updated.Store(time.Now().UnixNano())
+	g.once.Do(func() { close(g.first) })
+	select { // the newest wins
+	case <-g.save:
+	default:
+	}
+	select {
+	case g.save <- publication:
+	default:
+	}
+}
+
+// bootstrapOf returns the bootstrap of the program with the ports of the settings.
+func (g *Gateway) bootstrapOf(p *ir.Program) *ir.Bootstrap {
+	b := ir.Bootstrap{}
+	if p != nil && p.Bootstrap != nil {
+		b = *p.Bootstrap
+	}
+	b.AdminPort, b.ReadyPort = uint32(g.settings.AdminPort), uint32(g.settings.ReadyPort)
+	return &b
+}
