@@ -16,9 +16,6 @@ import (
 	"github.com/chancery-gateway/chancery/snapshot/api/internal/jsonobject"
 )
 
-// canonical puts the members of every object into order, takes out white space and writes every string in one way.
-var canonical = jsontext.ReorderRawObjects(true)
-
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // seal gives the object its Raw and its Hash. The hash is taken of the canonical text, which holds all that a stage can
@@ -84,11 +81,7 @@ func (r *reader) appendBody(b []byte) []byte {
 		b = append(b, ',')
 		b = appendString(b, m.Name)
 		b = append(b, ':')
-		if formatted, err := jsontext.AppendFormat(b, m.Value, canonical); err == nil {
-			b = formatted
-		} else {
-			b = append(b, m.Value...) // not reached: the document was well formed
-		}
+		b = jsonobject.AppendCanonical(b, m.Value)
 	}
 	return append(b, '}')
 }
