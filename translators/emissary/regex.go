@@ -1,0 +1,107 @@
+package emissary
+
+import (
+	"errors"
+	"fmt"
+	"regexp/syntax"
+	"strings"
+	"sync"
+)
+
+// defaultRegexMaxSize is Module regex_max_size' default.
+const defaultRegexMaxSize = 200
+
+// checkRegex checks an expression as Envoy will read it: RE2 syntax, and a program that is not larger than limit. It
+// returns the number of groups.
+func checkRegex(expr string, limit uint32) (groups int, err error) {
+	r := analyse(expr)
+	if r.err != nil {
+		return 0, r.err
+	}
+	if r.size > limit {
+		return 0, fmt.Errorf("the expression is too large for Envoy: its RE2 program has %d steps, %d are allowed", r.size, limit)
+	}
+	return r.groups, nil
+}
+
+type analysis struct {
+	groups int
+	size   uint32
+	err    error
+}
+
+// analyses remembers results by expression: equal expressions come from many objects, and from one over and over.
+var analyses = struct {
+	sync.Mutex
+	m map[string]analysis
+}{m: map[string]analysis{}}
+
+// maxAnalyses bounds the memory of analyses; past it the map starts afresh.
+const maxAnalyses = 10000
+
+func analyse(expr string) analysis {
+	analyses.Lock()
+	r, known := analyses.m[expr]
+	analyses.Unlock()
+	if known {
+		return r
+	}
+	r = analyseAnew(expr)
+	analyses.Lock()
+	if len(analyses.m) >= maxAnalyses {
+		clear(analyses.m)
+	}
+	analyses.m[expr] = r
+	analyses.Unlock()
+	return r
+}
+
+func analyseAnew(expr string) analysis {
+	// Envoy reads expressions as Latin-1: each byte is one character.
+	latin := make([]rune, len(expr))
+	for i := range len(expr) {
+		latin[i] = rune(expr[i])
+	}
+	re, err := syntax.Parse(string(latin), syntax.Perl)
+	if err != nil {
+		return analysis{err: errors.New(explainRegex(expr, err))}
+	}
+	return analysis{groups: re.MaxCap(), size: programSize(re)}
+}
+
+// explainRegex says what RE2 says, and what the writer may have meant.
+func explainRegex(expr string, err error) string {
+	text := err.Error()
+	var se *syntax.Error
+	if errors.As(err, &se) {
+		text = string(se.Code)
+		if se.Expr != "" {
+			text += ": " + se.Expr
+		}
+		if se.Code == syntax.ErrMissingRepeatArgument && strings.HasPrefix(expr, "*") {
+			text += "; this is a regular expression, where \"*\" of a glob is written \".*\""
+		}
+	}
+	return text
+}
+
+// checkSubstitution checks that every \N of a substitution names a group of the pattern, and that no escape is unknown to
+// RE2 (\0 to \9 and \\).
+func checkSubstitution(text string, groups int) error {
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
+			continue
+		}
+		if i++; i == len(text) {
+			return errors.New(`a backslash at the end: a plain backslash is written \\`)
+		}
+		switch c := text[i]; {
+		case c == '\\':
+		case c < '0' || c > '9':
+			return fmt.Errorf(`\%c is no reference: \0 to \9 and \\ are`, c)
+		case int(c-'0') > groups:
+			return fmt.Errorf(`\%c names group %c, but the pattern has %d`, c, c, groups)
+		}
+	}
+	return nil
+}
