@@ -1,0 +1,88 @@
+package envoy
+
+import (
+	"io"
+	"slices"
+	"strconv"
+
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/chancery-gateway/chancery/translators/envoy/wirejson"
+	"github.com/chancery-gateway/chancery/translators/ir"
+)
+
+// chunk is how much text is gathered before it is written.
+const chunk = 256 << 10
+
+// WriteADS writes ads.json: {"version": ..., "resources": {type URL: [resource, ...]}}, type URLs and names sorted, each
+// resource as protobuf JSON with its "@type", indented by two blanks. It fails as w fails, and on resources of types that are not
+// linked into the program.
+func WriteADS(w io.Writer, set ir.ResourceSet, version string) error {
+	c := wirejson.Encoder{Options: wirejson.Options{Multiline: true, Depth: 3}}
+	b := append([]byte("{\n  \"version\": "), strconv.Quote(version)...)
+	b = append(b, ",\n  \"resources\": {"...)
+	for i, url := range sortedKeys(set) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(b, "\n    "...), strconv.Quote(url)...)
+		b = append(b, ": ["...)
+		for j, r := range set[url] {
+			if j > 0 {
+				b = append(b, ',')
+			}
+			var err error
+			if b, err = c.AppendAny(append(b, "\n      "...), r.Type, r.Value); err != nil {
+				return err
+			}
+			if len(b) >= chunk {
+				if _, err := w.Write(b); err != nil {
+					return err
+				}
+				b = b[:0]
+			}
+		}
+		if len(set[url]) > 0 {
+			b = append(b, "\n    "...)
+		}
+		b = append(b, ']')
+	}
+	if len(set) > 0 {
+		b = append(b, "\n  "...)
+	}
+	_, err := w.Write(append(b, "}\n}\n"...))
+	return err
+}
+
+// Version is the version of a whole set: a hash of the types, names and versions of its resources.
+func Version(set ir.ResourceSet) string {
+	hash := newCombiner()
+	for _, url := range sortedKeys(set) {
+		hash.add(contentHash([]byte(url)))
+		for _, r := range set[url] {
+			hash.add(contentHash([]byte(r.Name)))
+			hash.add(contentHash([]byte(r.Version)))
+		}
+	}
+	return version(hash.sum())
+}
+
+// WriteBootstrap writes a bootstrap as protobuf JSON, indented by two blanks.
+func WriteBootstrap(w io.Writer, b *bootstrapv3.Bootstrap) error {
+	wire, err := deterministic.Marshal(b)
+	if err != nil {
+		return err
+	}
+	return writeMessage(w, b.ProtoReflect().Descriptor(), wire)
+}
+
+func writeMessage(w io.Writer, d protoreflect.MessageDescriptor, wire []byte) error {
+	c := wirejson.Encoder{Options: wirejson.Options{Multiline: true}}
+	text, err := c.AppendMessage(slices.Grow([]byte(nil), 4*len(wire)), d, wire)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(text, '\n'))
+	return err
+}

@@ -1,0 +1,377 @@
+package wirejson
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+)
+
+// Options say how the text looks.
+type Options struct {
+	// Multiline puts each element on a line of its own, indented by two blanks; else the text is compact.
+	Multiline bool
+	// Depth is the indentation level at which the value begins; it concerns the lines after the first.
+	Depth int
+}
+
+// Encoder transcodes messages one after the other and keeps its work space. The zero value writes compact text. It is not safe
+// for concurrent use.
+type Encoder struct {
+	Options
+	e encoder
+}
+
+// AppendMessage appends the JSON form of the message of type d that wire encodes. It fails on malformed encodings, text that is not
+// UTF-8, packed messages of unknown types, and well-known types whose value has no JSON form; dst is then to be thrown away.
+func (c *Encoder) AppendMessage(dst []byte, d protoreflect.MessageDescriptor, wire []byte) ([]byte, error) {
+	return c.run(dst, func(e *encoder) error { return e.message(tableOf(d), wire) })
+}
+
+// AppendAny appends the JSON form of a packed message: the message's fields behind "@type".
+func (c *Encoder) AppendAny(dst []byte, typeURL string, wire []byte) ([]byte, error) {
+	return c.run(dst, func(e *encoder) error { return e.packed([]byte(typeURL), wire) })
+}
+
+func (c *Encoder) run(dst []byte, write func(*encoder) error) ([]byte, error) {
+	e := &c.e
+	e.out, e.multiline, e.depth, e.levels = dst, c.Multiline, c.Depth, 0
+	e.entries, e.heads = e.entries[:0], e.heads[:0]
+	err := write(e)
+	out := e.out
+	e.out = nil
+	return out, err
+}
+
+// maxLevels is protobuf's own limit for nested messages.
+const maxLevels = protowire.DefaultRecursionLimit
+
+var errDepth = errors.New("wirejson: messages are nested too deeply")
+
+type encoder struct {
+	out       []byte
+	multiline bool
+	depth     int
+	levels    int
+	entries   []entry
+	heads     []int32
+	types     map[string]*table
+}
+
+// entry is one occurrence of a field; entries of one field form a list.
+type entry struct {
+	bytes []byte
+	num   uint64
+	next  int32
+}
+
+// frame is what parse found of one message: heads[i] is the first entry of field i, tails follow behind; -1 for none.
+type frame struct{ entries, heads, fields int }
+
+func (e *encoder) head(f frame, i int) int32 { return e.heads[f.heads+i] }
+
+func (e *encoder) pop(f frame) {
+	e.entries, e.heads = e.entries[:f.entries], e.heads[:f.heads]
+	e.levels--
+}
+
+// parse sorts a message's fields by table position. The last of several values of a singular field counts, the last member of a
+// oneof too; several encodings of one singular message merge.
+func (e *encoder) parse(t *table, wire []byte) (frame, error) {
+	f := frame{len(e.entries), len(e.heads), len(t.fields)}
+	if e.levels++; e.levels > maxLevels {
+		return f, errDepth
+	}
+	for range 2 * f.fields {
+		e.heads = append(e.heads, -1)
+	}
+	for len(wire) > 0 {
+		number, typ, n := protowire.ConsumeTag(wire)
+		if n < 0 {
+			return f, protowire.ParseError(n)
+		}
+		wire = wire[n:]
+		var x entry
+		x.next = -1
+		switch typ {
+		case protowire.VarintType:
+			x.num, n = protowire.ConsumeVarint(wire)
+		case protowire.BytesType:
+			x.bytes, n = protowire.ConsumeBytes(wire)
+		case protowire.Fixed32Type:
+			var v uint32
+			v, n = protowire.ConsumeFixed32(wire)
+			x.num = uint64(v)
+		case protowire.Fixed64Type:
+			x.num, n = protowire.ConsumeFixed64(wire)
+		default:
+			n = protowire.ConsumeFieldValue(number, typ, wire)
+		}
+		if n < 0 {
+			return f, protowire.ParseError(n)
+		}
+		wire = wire[n:]
+		i := t.find(number)
+		if i < 0 {
+			continue
+		}
+		fd := &t.fields[i]
+		if typ != fd.wire {
+			if typ != protowire.BytesType || !fd.repeated || fd.wire == protowire.StartGroupType {
+				continue // Another type's field of this number: unknown.
+			}
+			if len(x.bytes) == 0 {
+				continue
+			}
+		} else if typ == protowire.StartGroupType {
+			continue
+		}
+		for _, r := range fd.rivals {
+			e.heads[f.heads+int(r)] = -1
+		}
+		head, tail := &e.heads[f.heads+i], &e.heads[f.heads+f.fields+i]
+		at := int32(len(e.entries))
+		e.entries = append(e.entries, x)
+		if *head < 0 || !fd.repeated && fd.kind != protoreflect.MessageKind {
+			*head = at
+		} else {
+			e.entries[*tail].next = at
+		}
+		*tail = at
+	}
+	return f, nil
+}
+
+// message writes one message in whatever form its type has.
+func (e *encoder) message(t *table, wire []byte) error {
+	if t.wellKnown != nil {
+		return t.wellKnown(e, t, wire)
+	}
+	e.open('{')
+	empty := true
+	if err := e.fields(t, wire, &empty); err != nil {
+		return err
+	}
+	e.close('}', empty)
+	return nil
+}
+
+// fields writes the members of an object.
+func (e *encoder) fields(t *table, wire []byte, empty *bool) error {
+	f, err := e.parse(t, wire)
+	if err != nil {
+		return err
+	}
+	for i := range t.fields {
+		at := e.head(f, i)
+		if at < 0 {
+			continue
+		}
+		fd := &t.fields[i]
+		switch {
+		case fd.mapKey != nil:
+			e.member(fd, empty)
+			err = e.mapping(fd, at)
+		case fd.repeated:
+			e.member(fd, empty)
+			err = e.list(fd, at)
+		case fd.kind == protoreflect.MessageKind:
+			e.member(fd, empty)
+			err = e.message(fd.table(), e.merged(at))
+		default:
+			x := e.entries[at]
+			if !fd.presence && zero(fd.kind, &x) {
+				continue
+			}
+			e.member(fd, empty)
+			err = e.scalar(fd, x.num, x.bytes)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	e.pop(f)
+	return nil
+}
+
+// merged returns the encoding of a singular message that may have come in several pieces.
+func (e *encoder) merged(at int32) []byte {
+	first := e.entries[at]
+	if first.next < 0 {
+		return first.bytes
+	}
+	var all []byte
+	for ; at >= 0; at = e.entries[at].next {
+		all = append(all, e.entries[at].bytes...)
+	}
+	return all
+}
+
+// list writes a repeated field; scalars come packed or one by one.
+func (e *encoder) list(fd *field, at int32) error {
+	e.open('[')
+	empty := true
+	for ; at >= 0; at = e.entries[at].next {
+		x := e.entries[at]
+		if fd.wire == protowire.BytesType || x.bytes == nil {
+			e.element(&empty)
+			if err := e.value(fd, x.num, x.bytes); err != nil {
+				return err
+			}
+			continue
+		}
+		for rest := x.bytes; len(rest) > 0; {
+			num, n := consume(fd.wire, rest)
+			if n < 0 {
+				return protowire.ParseError(n)
+			}
+			rest = rest[n:]
+			e.element(&empty)
+			if err := e.scalar(fd, num, nil); err != nil {
+				return err
+			}
+		}
+	}
+	e.close(']', empty)
+	return nil
+}
+
+func consume(t protowire.Type, b []byte) (uint64, int) {
+	switch t {
+	case protowire.VarintType:
+		return protowire.ConsumeVarint(b)
+	case protowire.Fixed32Type:
+		v, n := protowire.ConsumeFixed32(b)
+		return uint64(v), n
+	default:
+		return protowire.ConsumeFixed64(b)
+	}
+}
+
+// value writes a list element or map value.
+func (e *encoder) value(fd *field, num uint64, b []byte) error {
+	if fd.kind == protoreflect.MessageKind {
+		return e.message(fd.table(), b)
+	}
+	return e.scalar(fd, num, b)
+}
+
+// item is one entry of a map.
+type item struct {
+	key, value entry
+}
+
+// mapping writes a map with its keys sorted; the last of several entries of one key counts.
+func (e *encoder) mapping(fd *field, at int32) error {
+	var items []item
+	for ; at >= 0; at = e.entries[at].next {
+		x, err := mapItem(fd, e.entries[at].bytes)
+		if err != nil {
+			return err
+		}
+		items = append(items, x)
+	}
+	slices.SortStableFunc(items, func(a, b item) int { return compareKeys(fd.mapKey.kind, &a.key, &b.key) })
+	e.open('{')
+	empty := true
+	for i := range items {
+		x := &items[i]
+		if i+1 < len(items) && compareKeys(fd.mapKey.kind, &x.key, &items[i+1].key) == 0 {
+			continue
+		}
+		e.element(&empty)
+		if err := e.mapKey(fd.mapKey, &x.key); err != nil {
+			return err
+		}
+		if err := e.value(fd.mapValue, x.value.num, x.value.bytes); err != nil {
+			return err
+		}
+	}
+	e.close('}', empty)
+	return nil
+}
+
+func mapItem(fd *field, wire []byte) (item, error) {
+	var x item
+	for len(wire) > 0 {
+		number, typ, n := protowire.ConsumeTag(wire)
+		if n < 0 {
+			return x, protowire.ParseError(n)
+		}
+		wire = wire[n:]
+		side, to := fd.mapKey, &x.key
+		if number == 2 {
+			side, to = fd.mapValue, &x.value
+		}
+		if number > 2 || typ != side.wire {
+			n = protowire.ConsumeFieldValue(number, typ, wire)
+		} else if typ == protowire.BytesType {
+			var b []byte
+			b, n = protowire.ConsumeBytes(wire)
+			if n >= 0 && side.kind == protoreflect.MessageKind && to.bytes != nil {
+				b = slices.Concat(to.bytes, b)
+			}
+			to.bytes = b
+		} else {
+			to.num, n = consume(typ, wire)
+		}
+		if n < 0 {
+			return x, protowire.ParseError(n)
+		}
+		wire = wire[n:]
+	}
+	return x, nil
+}
+
+// packed writes the message inside an Any.
+func (e *encoder) packed(typeURL, wire []byte) error {
+	if len(typeURL) == 0 {
+		if len(wire) == 0 {
+			e.out = append(e.out, "{}"...)
+			return nil
+		}
+		return errors.New("wirejson: a packed message has a value but no type")
+	}
+	t, err := e.resolve(typeURL)
+	if err != nil {
+		return err
+	}
+	e.open('{')
+	empty := true
+	e.element(&empty)
+	e.key(`"@type":`)
+	if err := e.text(typeURL); err != nil {
+		return err
+	}
+	if t.wellKnown == nil {
+		err = e.fields(t, wire, &empty)
+	} else {
+		e.element(&empty)
+		e.key(`"value":`)
+		err = t.wellKnown(e, t, wire)
+	}
+	if err != nil {
+		return err
+	}
+	e.close('}', empty)
+	return nil
+}
+
+func (e *encoder) resolve(typeURL []byte) (*table, error) {
+	if t := e.types[string(typeURL)]; t != nil {
+		return t, nil
+	}
+	m, err := protoregistry.GlobalTypes.FindMessageByURL(string(typeURL))
+	if err != nil {
+		return nil, fmt.Errorf("wirejson: packed message of type %q: %w", typeURL, err)
+	}
+	if e.types == nil {
+		e.types = map[string]*table{}
+	}
+	t := tableOf(m.Descriptor())
+	e.types[string(typeURL)] = t
+	return t, nil
+}
