@@ -12,17 +12,18 @@ import (
 )
 
 // act makes the outcome of a route that takes a share of the requests. matched is the part of the path that its match covers.
-func act(p *ir.Program, chain *ir.HTTPChain, route *ir.Route, matched string, taken *drawn, x *exchange) Outcome {
+func act(p *ir.Program, route *ir.Route, matched string, taken *drawn, x *exchange) Outcome {
 	o := Outcome{
 		Share: taken.percent(), Route: route.Name, Match: describeMatch(&route.Match), Origins: route.Origins,
 		RequestHeaders: route.RequestHeaders, ResponseHeaders: route.ResponseHeaders,
 	}
-	if upgrade := wantedUpgrade(x); upgrade != "" && !allowsUpgrade(route, upgrade) {
-		o.Kind, o.Status, o.Reason = Rejected, 403, fmt.Sprintf("the route does not allow the upgrade %q", upgrade)
+	if x.upgrade != "" && !allowsUpgrade(route, x.upgrade) {
+		o.Kind, o.Status, o.Reason = Intercepted, 403, fmt.Sprintf("the route does not allow the upgrade %q", x.upgrade)
 		return o
 	}
-	if preflight(chain, route, x) {
-		o.Notes = append(o.Notes, "a CORS preflight from an allowed origin: the CORS filter answers 200 by itself")
+	if preflight(route, x) {
+		o.Kind, o.Status, o.Reason = Intercepted, 200, "the CORS filter answers the preflight of an allowed origin"
+		return o
 	}
 	switch {
 	case route.Redirect != nil:
@@ -37,16 +38,16 @@ func act(p *ir.Program, chain *ir.HTTPChain, route *ir.Route, matched string, ta
 			o.Location = location(&ir.Redirect{}, matched, x)
 		}
 	case route.Forward != nil:
-		forward(p, route.Forward, matched, taken, x, &o)
+		forward(p, route.Forward, &route.Match, matched, taken, x, &o)
 	default:
 		o.Kind, o.Status, o.Reason = NotFound, 404, "the route has no action"
 	}
 	return o
 }
 
-func forward(p *ir.Program, f *ir.Forward, matched string, taken *drawn, x *exchange, o *Outcome) {
+func forward(p *ir.Program, f *ir.Forward, m *ir.Match, matched string, taken *drawn, x *exchange, o *Outcome) {
 	o.Kind = Forwarded
-	o.Path = rewrite(x, matched, f.PrefixRewrite, f.RegexRewrite)
+	o.Path = forwardedPath(f, m, matched, x)
 	o.Host = x.authority
 	if f.HostRewrite != "" {
 		o.Host = f.HostRewrite
@@ -116,6 +117,22 @@ func target(c *ir.Cluster) string {
 	return scheme + "://" + net.JoinHostPort(c.Host, strconv.FormatUint(uint64(c.Port), 10))
 }
 
+// forwardedPath is the request target that the upstream sees. Taking a prefix off leaves a slash, and one only where the
+// match goes by segments (the back end writes that so, since Envoy itself has no way to take a prefix off).
+func forwardedPath(f *ir.Forward, m *ir.Match, matched string, x *exchange) string {
+	if f.RegexRewrite != nil || f.PrefixRewrite == nil {
+		return rewrite(x, matched, nil, f.RegexRewrite)
+	}
+	if m.PathKind == ir.PathSegments && strings.Trim(m.Path, "/") != "" && strings.Trim(*f.PrefixRewrite, "/") == "" {
+		return "/" + strings.TrimLeft(x.path[len(matched):], "/") + x.target[len(x.path):]
+	}
+	prefix := *f.PrefixRewrite
+	if prefix == "" {
+		prefix = "/"
+	}
+	return rewrite(x, matched, &prefix, nil)
+}
+
 // rewrite returns the request target after a rewrite. An empty prefix rewrite changes nothing, as in Envoy.
 func rewrite(x *exchange, matched string, prefix *string, regex *ir.RegexRewrite) string {
 	switch {
@@ -170,8 +187,8 @@ func location(r *ir.Redirect, matched string, x *exchange) string {
 	if host == "" {
 		host = x.authority
 		bare, old := splitPort(host)
-		from := strings.ToLower(x.headers["x-forwarded-proto"][0])
-		standard := from == "https" && old == "443" || from == "http" && old == "80"
+		from := x.first("x-forwarded-proto")
+		standard := strings.EqualFold(from, "https") && old == "443" || strings.EqualFold(from, "http") && old == "80"
 		if port != "" || scheme != from && standard {
 			host = bare
 		}
@@ -191,30 +208,16 @@ func location(r *ir.Redirect, matched string, x *exchange) string {
 	return scheme + "://" + host + port + path
 }
 
-// wantedUpgrade returns the protocol that an HTTP/1 request asks to upgrade to, or "".
-func wantedUpgrade(x *exchange) string {
-	connection, _ := x.header("connection")
-	upgrade, _ := x.header("upgrade")
-	for token := range strings.SplitSeq(connection, ",") {
-		if strings.EqualFold(strings.TrimSpace(token), "upgrade") {
-			return strings.ToLower(upgrade)
-		}
-	}
-	return ""
-}
-
 func allowsUpgrade(route *ir.Route, upgrade string) bool {
 	return route.Forward != nil && slices.ContainsFunc(route.Forward.Upgrades, func(u string) bool { return strings.EqualFold(u, upgrade) })
 }
 
-// preflight reports whether the CORS filter answers the request itself.
-func preflight(chain *ir.HTTPChain, route *ir.Route, x *exchange) bool {
-	origin, sent := x.header("origin")
-	method, _ := x.header("access-control-request-method")
-	if route.CORS == nil || x.method != "OPTIONS" || !sent || method == "" ||
-		!slices.ContainsFunc(chain.Filters, func(f *ir.Filter) bool { return f.Name == ir.FilterCORS }) {
+// preflight reports whether the CORS filter answers the request itself; it does so on routes that forward only.
+func preflight(route *ir.Route, x *exchange) bool {
+	origin := x.first("origin")
+	if route.CORS == nil || route.Forward == nil || x.method != "OPTIONS" || origin == "" || x.first("access-control-request-method") == "" {
 		return false
 	}
-	return slices.ContainsFunc(route.CORS.Origins, func(o string) bool { return o == "*" || strings.EqualFold(o, origin) }) ||
-		slices.ContainsFunc(route.CORS.OriginRegex, func(e string) bool { return fullMatch(e, origin) })
+	return slices.ContainsFunc(route.CORS.Origins, func(o string) bool { return o == "*" || o == origin }) ||
+		slices.ContainsFunc(route.CORS.OriginRegex, func(e string) bool { return fullMatch(e, origin) || fullMatch(e, "*") })
 }

@@ -3,6 +3,8 @@ package simulator
 import (
 	"fmt"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/chancery-gateway/chancery/translators/ir"
@@ -14,33 +16,47 @@ type exchange struct {
 	// target is the normalised path with query string; path is without.
 	target, path string
 	headers      map[string][]string
+	// upgrade is the protocol that the client wants to go on with, or "".
+	upgrade string
 }
 
-// header returns a header's value as Envoy's matchers see it: several of one name are joined by commas.
-func (x *exchange) header(name string) (string, bool) {
+// header returns what Envoy's matchers compare of a header; nil when it is absent.
+func (x *exchange) header(name string) []string {
 	switch name {
 	case ":method":
-		return x.method, true
+		return []string{x.method}
 	case ":authority", "host":
-		return x.authority, true
+		return []string{x.authority}
 	case ":path":
-		return x.target, true
+		return []string{x.target}
 	case ":scheme":
-		return x.scheme, true
+		return []string{x.scheme}
 	}
-	vs, ok := x.headers[name]
-	return strings.Join(vs, ","), ok
+	values := x.headers[name]
+	if len(values) > 1 && joined[name] {
+		filled := slices.DeleteFunc(slices.Clone(values), func(v string) bool { return v == "" })
+		return []string{strings.Join(filled, ",")}
+	}
+	return values
 }
 
-// query returns the first value of a query parameter, undecoded as Envoy compares it.
-func (x *exchange) query(name string) (string, bool) {
+// first returns a header's first value, or "".
+func (x *exchange) first(name string) string {
+	if values := x.header(name); len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+// query returns the first value of a query parameter, undecoded as Envoy compares it; nil when it is absent.
+func (x *exchange) query(name string) []string {
 	_, query, _ := strings.Cut(x.target, "?")
 	for _, pair := range strings.Split(query, "&") {
 		if n, v, _ := strings.Cut(pair, "="); n == name && pair != "" {
-			return v, true
+			return []string{v}
 		}
 	}
-	return "", false
+	return nil
 }
 
 // fullMatch reports whether the RE2 expression matches all of s; an expression that does not compile matches nothing.
@@ -62,6 +78,9 @@ func matchPath(m *ir.Match, path string) (matched string, ok bool) {
 		return path, fullMatch(m.Path, path)
 	case ir.PathSegments:
 		want = strings.TrimRight(want, "/")
+		if want == "" {
+			return "/", strings.HasPrefix(have, "/")
+		}
 		if !strings.HasPrefix(have, want) || len(have) > len(want) && have[len(want)] != '/' {
 			return "", false
 		}
@@ -84,51 +103,50 @@ func lowerASCII(s string) string {
 	return string(b)
 }
 
-// matchValue compares a header's or parameter's value. An absent one matches nothing but an inverted presence, even
-// when the comparison is inverted (Envoy docs: HeaderMatcher invert_match, treat_missing_header_as_empty).
-func matchValue(m *ir.ValueMatch, value string, present bool) bool {
+// matchValue compares the values of a header or parameter: one of them must match, or none when inverted. An absent one
+// matches nothing but an inverted presence, even when the comparison is inverted (Envoy docs: HeaderMatcher
+// invert_match, treat_missing_header_as_empty; several values measured on Envoy 1.40).
+func matchValue(m *ir.ValueMatch, values []string) bool {
 	if m.Kind == ir.ValuePresent {
-		return present != m.Invert
+		return len(values) > 0 != m.Invert
 	}
-	if !present {
-		return false
-	}
+	return len(values) > 0 && slices.ContainsFunc(values, func(v string) bool { return compareValue(m, v) }) != m.Invert
+}
+
+func compareValue(m *ir.ValueMatch, value string) bool {
 	want := m.Value
 	if m.IgnoreCase && m.Kind != ir.ValueRegex {
 		want, value = lowerASCII(want), lowerASCII(value)
 	}
-	var ok bool
 	switch m.Kind {
 	case ir.ValueRegex:
-		ok = fullMatch(want, value)
+		return fullMatch(want, value)
 	case ir.ValuePrefix:
-		ok = strings.HasPrefix(value, want)
+		return strings.HasPrefix(value, want)
 	case ir.ValueSuffix:
-		ok = strings.HasSuffix(value, want)
-	default:
-		ok = value == want
+		return strings.HasSuffix(value, want)
 	}
-	return ok != m.Invert
+	return value == want
 }
 
 // mismatch says which header or parameter keeps the request from a route whose path matches, or "".
 func mismatch(m *ir.Match, x *exchange) string {
 	for i := range m.Headers {
 		h := &m.Headers[i]
-		if v, present := x.header(h.Name); !matchValue(h, v, present) {
-			return explainValue("header "+h.Name, h, v, present)
+		if values := x.header(h.Name); !matchValue(h, values) {
+			return explainValue("header "+h.Name, h, values)
 		}
 	}
 	for i := range m.Query {
 		q := &m.Query[i]
-		if v, present := x.query(q.Name); !matchValue(q, v, present) {
-			return explainValue("query parameter "+q.Name, q, v, present)
+		if values := x.query(q.Name); !matchValue(q, values) {
+			return explainValue("query parameter "+q.Name, q, values)
 		}
 	}
 	return ""
 }
 
-func explainValue(what string, m *ir.ValueMatch, value string, present bool) string {
+func explainValue(what string, m *ir.ValueMatch, values []string) string {
 	switch what {
 	case "header :method":
 		what = "method"
@@ -136,8 +154,12 @@ func explainValue(what string, m *ir.ValueMatch, value string, present bool) str
 		what = "host"
 	}
 	is := "is absent"
-	if present {
-		is = fmt.Sprintf("is %q", value)
+	if len(values) > 0 {
+		quoted := make([]string, len(values))
+		for i, v := range values {
+			quoted[i] = strconv.Quote(v)
+		}
+		is = "is " + strings.Join(quoted, " and ")
 	}
 	return fmt.Sprintf("%s %s, wanted %s", what, is, describeValue(m))
 }

@@ -141,10 +141,14 @@ func mustEscape(c byte) bool {
 	return c <= ' ' || c >= 0x7f || strings.IndexByte("\"#<>?^`{|}", c) >= 0
 }
 
-// mergeSlashes does what Envoy's merge_slashes does: runs of slashes become one, outside of the query string.
+// mergeSlashes does what Envoy's merge_slashes does: runs of slashes become one, outside of the query string. A path of
+// nothing but slashes keeps two of them (measured on Envoy 1.40).
 func mergeSlashes(path string) string {
 	if !strings.Contains(path, "//") {
 		return path
+	}
+	if strings.Trim(path, "/") == "" {
+		return "//"
 	}
 	var b strings.Builder
 	for i := range len(path) {

@@ -40,7 +40,7 @@ func Simulate(p *ir.Program, r Request) Trace {
 	t.RouteConfig = chain.HTTP.RouteConfig
 	x, status, reason := receive(chain.HTTP, l, r)
 	if status != 0 {
-		return t.end(Rejected, status, reason)
+		return t.end(Intercepted, status, reason)
 	}
 	t.Host, t.Path = x.authority, x.target
 	var rc *ir.RouteConfig
@@ -56,7 +56,7 @@ func Simulate(p *ir.Program, r Request) Trace {
 	if vhost == nil {
 		return t.end(NotFound, 404, fmt.Sprintf("no virtual host has a domain for %q", x.authority))
 	}
-	walk(p, chain.HTTP, vhost, x, t)
+	walk(p, vhost, x, t)
 	return *t
 }
 
@@ -102,35 +102,13 @@ func receive(chain *ir.HTTPChain, l *ir.Listener, r Request) (x *exchange, statu
 	if host, port := splitPort(r.Host); settings.StripMatchingHostPort && r.Method != "CONNECT" && port == fmt.Sprint(l.Port) {
 		x.authority = host
 	}
+	sanitize(x, settings)
 	forwarded(x, chain, settings, r)
 	return x, 0, ""
 }
 
-// forwarded sets x-forwarded-for, x-forwarded-proto and the scheme (Envoy docs: use_remote_address, xff_num_trusted_hops).
-func forwarded(x *exchange, chain *ir.HTTPChain, settings *ir.HTTPSettings, r Request) {
-	proto := "http"
-	if r.TLS {
-		proto = "https"
-	}
-	if settings.UseRemoteAddress {
-		client := r.Client
-		if client == "" {
-			client = "127.0.0.1"
-		}
-		chainOfHops := append(x.headers["x-forwarded-for"], client)
-		x.headers["x-forwarded-for"] = []string{strings.Join(chainOfHops, ",")}
-	}
-	if _, there := x.headers["x-forwarded-proto"]; !there || settings.UseRemoteAddress && chain.TrustedHops == 0 {
-		x.headers["x-forwarded-proto"] = []string{proto}
-	}
-	x.scheme = proto
-	if f := strings.ToLower(x.headers["x-forwarded-proto"][0]); f == "http" || f == "https" {
-		x.scheme = f
-	}
-}
-
 // walk tries the routes in order and shares the requests among those that match.
-func walk(p *ir.Program, chain *ir.HTTPChain, vhost *ir.VirtualHost, x *exchange, t *Trace) {
+func walk(p *ir.Program, vhost *ir.VirtualHost, x *exchange, t *Trace) {
 	left := everything()
 	var missed []Candidate
 	for _, route := range vhost.Routes {
@@ -162,7 +140,7 @@ func walk(p *ir.Program, chain *ir.HTTPChain, vhost *ir.VirtualHost, x *exchange
 			t.lose(c)
 			continue
 		}
-		t.Outcomes = append(t.Outcomes, act(p, chain, route, matched, &taken, x))
+		t.Outcomes = append(t.Outcomes, act(p, route, matched, &taken, x))
 	}
 	if left.size() == 0 {
 		return

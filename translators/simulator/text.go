@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -66,7 +67,7 @@ func (w *page) outcome(o *Outcome) {
 		if o.Location != "" {
 			what += ", location " + o.Location
 		}
-	case NotFound, Rejected:
+	case NotFound, Intercepted:
 		what = fmt.Sprintf("answered: %d, %s", o.Status, o.Reason)
 	case Refused:
 		what = "no answer: " + o.Reason
@@ -99,9 +100,6 @@ func (w *page) outcome(o *Outcome) {
 	}
 	w.headers(1, "request", o.RequestHeaders)
 	w.headers(1, "response", o.ResponseHeaders)
-	for _, n := range o.Notes {
-		w.line(1, "%-13s %s", "note", n)
-	}
 }
 
 func (w *page) headers(indent int, of string, h ir.HeaderChanges) {
@@ -118,7 +116,7 @@ func (w *page) headers(indent int, of string, h ir.HeaderChanges) {
 }
 
 func percent(share float64) string {
-	return strconv.FormatFloat(share, 'f', -1, 64) + " %"
+	return strconv.FormatFloat(math.Round(share*1e4)/1e4, 'f', -1, 64) + " %"
 }
 
 func because(why string) string {

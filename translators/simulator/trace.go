@@ -40,8 +40,8 @@ const (
 	Answered OutcomeKind = "direct"
 	// NotFound is answered with 404: no virtual host or no route takes the request.
 	NotFound OutcomeKind = "not found"
-	// Rejected is answered with Status by Envoy itself, for Reason.
-	Rejected OutcomeKind = "rejected"
+	// Intercepted is answered with Status by Envoy itself before the route's action, for Reason.
+	Intercepted OutcomeKind = "intercepted"
 	// Refused gets no HTTP answer: no listener or filter chain takes the connection, or TLS does not come about.
 	Refused OutcomeKind = "refused"
 	// Proxied is passed on as a TCP connection to Clusters.
@@ -56,7 +56,7 @@ type Outcome struct {
 	// Route is the route's name, Match its condition in words.
 	Route string `json:"route,omitempty"`
 	Match string `json:"match,omitempty"`
-	// Reason says why there is no route's action: for NotFound, Rejected and Refused.
+	// Reason says why there is no route's action: for NotFound, Intercepted and Refused.
 	Reason   string         `json:"reason,omitempty"`
 	Clusters []ClusterShare `json:"clusters,omitempty"`
 	// Path and Host are what the upstream sees.
@@ -73,9 +73,7 @@ type Outcome struct {
 	RequestHeaders  ir.HeaderChanges `json:"requestHeaders,omitzero"`
 	ResponseHeaders ir.HeaderChanges `json:"responseHeaders,omitzero"`
 	Mirrors         []MirrorShare    `json:"mirrors,omitempty"`
-	// Notes say what else Envoy does on the way, for example that the CORS filter answers.
-	Notes   []string    `json:"notes,omitempty"`
-	Origins []ir.Origin `json:"origins,omitempty"`
+	Origins         []ir.Origin      `json:"origins,omitempty"`
 }
 
 // ClusterShare is the share of all requests, in percent, that goes to a cluster.
