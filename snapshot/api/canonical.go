@@ -28,7 +28,6 @@ func (r *reader) seal() {
 	if s, ok := r.object.Spec.(*snapshot.Secret); ok {
 		b = appendSecret(b, s)
 		r.object.Hash = hash(b)
-		clear(b)
 	} else {
 		b = r.appendBody(b)
 		r.object.Raw = slices.Clone(b)
@@ -81,7 +80,11 @@ func (r *reader) appendBody(b []byte) []byte {
 		b = append(b, ',')
 		b = appendString(b, m.Name)
 		b = append(b, ':')
-		b = jsonobject.AppendCanonical(b, m.Value)
+		if r.edited {
+			b, _ = jsonobject.AppendCanonical(b, m.Value) // edited text is well formed
+		} else {
+			b = append(b, m.Value...)
+		}
 	}
 	return append(b, '}')
 }

@@ -70,7 +70,7 @@ func decodeService(r *reader) any {
 // readMember decodes one member of the document; an absent or null one leaves the value as it is.
 func (r *reader) readMember(name string, into any) {
 	if v := r.body.Get(name); v != nil && v.Kind() != 'n' {
-		r.decode(v, name, into, false)
+		r.decode(v, name, into)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,7 +46,15 @@ func Decode(doc []byte, src snapshot.Source, parent *snapshot.Object) (*snapshot
 // name too, the others have "/1", "/2" ... behind it, which no object of a cluster can be called.
 func DecodeAll(doc []byte, src snapshot.Source, parent *snapshot.Object) ([]*snapshot.Object, []snapshot.Diagnostic) {
 	r := reader{object: &snapshot.Object{Source: src, Parent: parent}}
-	if !r.open(doc) {
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	ordered, ok := jsonobject.AppendCanonical((*buffer)[:0], doc)
+	*buffer = ordered[:0]
+	if !ok || ordered[0] != '{' {
+		r.openBroken(doc)
+		return nil, r.found
+	}
+	if !r.open(ordered) {
 		return nil, r.found
 	}
 	if r.form.decode != nil {
@@ -65,8 +74,9 @@ type reader struct {
 	version string
 	// apiVersion is the one after conversion.
 	apiVersion string
-	// body holds the members beside apiVersion, kind, metadata and status.
+	// body holds the members beside apiVersion, kind, metadata and status, in canonical form unless edited.
 	body   jsonobject.Object
+	edited bool
 	found  []snapshot.Diagnostic
 	failed bool
 	// secret keeps values out of diagnostics.
@@ -86,11 +96,7 @@ func (r *reader) warn(code *snapshot.Code, path, message, help string) {
 
 // open splits the text and reads what identifies the object. It reports whether to go on.
 func (r *reader) open(doc []byte) bool {
-	o, err := jsonobject.Read(doc)
-	if err != nil {
-		r.openBroken(doc, err)
-		return false
-	}
+	o, _ := jsonobject.Parse(doc)
 	var kind string
 	var meta metadata
 	for _, f := range []struct {
@@ -114,12 +120,11 @@ func (r *reader) open(doc []byte) bool {
 	metaText := o.Delete("metadata")
 	if r.object.Parent != nil {
 		metaText = unfold(&o, metaText)
+		r.edited = true
 	}
 	r.body = o
-	if metaText != nil {
-		if _, ok := r.decode(metaText, "metadata", &meta, false); ok {
-			r.identify(&meta)
-		}
+	if metaText != nil && (meta.read(metaText) || r.decode(metaText, "metadata", &meta)) {
+		r.identify(&meta)
 	}
 	r.place(&meta)
 	if r.failed {
@@ -134,31 +139,37 @@ func (r *reader) open(doc []byte) bool {
 }
 
 // openBroken reports text that is not one proper JSON object, on the object as far as it can be made out.
-func (r *reader) openBroken(doc []byte, err error) {
+func (r *reader) openBroken(doc []byte) {
 	var names struct {
 		APIVersion jsontext.Value `json:"apiVersion"`
 		Kind       jsontext.Value `json:"kind"`
 		Metadata   jsontext.Value `json:"metadata"`
 	}
 	var meta metadata
-	if json.Unmarshal(doc, &names, lax) == nil {
-		r.object.APIVersion, _ = jsonobject.Text(names.APIVersion)
-		r.object.Kind, _ = jsonobject.Text(names.Kind)
-		r.object.Group, _ = splitVersion(r.object.APIVersion)
-		r.form = forms[r.object.GroupKind()]
-		_ = json.Unmarshal(names.Metadata, &meta, lax) // what could be read is enough
-	}
+	_ = json.Unmarshal(doc, &names, lax) // what could be read is enough, here and below
+	r.object.APIVersion, _ = jsonobject.Text(names.APIVersion)
+	r.object.Kind, _ = jsonobject.Text(names.Kind)
+	r.object.Group, _ = splitVersion(r.object.APIVersion)
+	r.form = forms[r.object.GroupKind()]
+	_ = json.Unmarshal(names.Metadata, &meta, lax)
+	r.failed = true // the name is not to be judged
 	r.place(&meta)
-	path, message, help := "", err.Error(), "write one JSON object"
+
+	value := jsontext.Value(doc)
+	err := value.Format() // checks the whole text
 	var syntax *jsontext.SyntacticError
-	if errors.As(err, &syntax) {
-		path = pointerPath(syntax.JSONPointer)
-		message = fmt.Sprintf("not well-formed JSON at byte %d: %v", syntax.ByteOffset, syntax.Err)
-		if errors.Is(err, jsontext.ErrDuplicateName) {
-			message, help = fmt.Sprintf("the name %q is there twice", syntax.JSONPointer.LastToken()), "keep one of the two"
-		}
+	switch {
+	case errors.As(err, &syntax) && errors.Is(err, jsontext.ErrDuplicateName):
+		r.fail(codeSyntax, pointerPath(syntax.JSONPointer), fmt.Sprintf("the name %q is there twice", syntax.JSONPointer.LastToken()),
+			"keep one of the two")
+	case errors.As(err, &syntax):
+		r.fail(codeSyntax, pointerPath(syntax.JSONPointer),
+			fmt.Sprintf("not well-formed JSON at byte %d: %v", syntax.ByteOffset, syntax.Err), "")
+	case value.Kind() != '{':
+		r.fail(codeSyntax, "", "expected an object, found "+kindName(value.Kind()), "write one JSON object")
+	default:
+		r.fail(codeSyntax, "", "nested too deeply", "nest at most 1,000 deep")
 	}
-	r.fail(codeSyntax, path, message, help)
 }
 
 // metadata is what is read of metadata.
@@ -170,6 +181,58 @@ type metadata struct {
 	CreationTimestamp timestamp         `json:"creationTimestamp"`
 	Labels            map[string]string `json:"labels"`
 	Annotations       map[string]string `json:"annotations"`
+}
+
+// read takes over metadata in which everything has its proper type, and reports whether that was so.
+func (m *metadata) read(v jsontext.Value) bool {
+	ok := v.Kind() == '{'
+	text := func(into *string, v jsontext.Value) {
+		if v.Kind() != 'n' {
+			var is bool
+			*into, is = jsonobject.Text(v)
+			ok = ok && is
+		}
+	}
+	texts := func(into *map[string]string, v jsontext.Value) {
+		if v.Kind() == 'n' {
+			return
+		}
+		ok = ok && v.Kind() == '{'
+		*into = map[string]string{}
+		for name, value := range jsonobject.Members(v) {
+			if string(name) != lastApplied {
+				var s string
+				text(&s, value)
+				(*into)[string(name)] = s
+			}
+		}
+	}
+	for name, value := range jsonobject.Members(v) {
+		switch string(name) {
+		case "name":
+			text(&m.Name, value)
+		case "namespace":
+			text(&m.Namespace, value)
+		case "uid":
+			text(&m.UID, value)
+		case "labels":
+			texts(&m.Labels, value)
+		case "annotations":
+			texts(&m.Annotations, value)
+		case "generation":
+			if value.Kind() != 'n' {
+				n, err := strconv.ParseInt(string(value), 10, 64)
+				m.Generation, ok = n, ok && err == nil
+			}
+		case "creationTimestamp":
+			if value.Kind() != 'n' {
+				var s string
+				text(&s, value)
+				ok = ok && m.CreationTimestamp.UnmarshalText([]byte(s)) == nil
+			}
+		}
+	}
+	return ok
 }
 
 // timestamp is a time in UTC that can be written in RFC 3339.

@@ -23,7 +23,7 @@ func decodeEmissary(r *reader) any {
 	r.body = nil
 	r.apiVersion = v3alpha1.APIVersion
 	if text != nil && text.Kind() != 'n' {
-		text, ok := r.decode(r.convert(text), "spec", spec, true)
+		text, ok := r.decodeStrictly(r.convert(text), "spec", spec)
 		if !ok {
 			return nil
 		}
@@ -50,19 +50,21 @@ func (r *reader) convert(spec jsontext.Value) jsontext.Value {
 	kind := r.object.Kind
 	switch r.version {
 	case "v1":
-		return aliases(kind, v2.Convert(kind, v1.Convert(kind, spec), warn))
+		r.edited = true
+		return r.aliases(v2.Convert(kind, v1.Convert(kind, spec), warn))
 	case "v2":
-		return aliases(kind, v2.Convert(kind, spec, warn))
+		r.edited = true
+		return r.aliases(v2.Convert(kind, spec, warn))
 	}
 	if bytes.Contains(spec, []byte("ambassadorId")) || bytes.Contains(spec, []byte(v2.Marker)) {
 		if o, ok := jsonobject.Parse(spec); ok {
 			if v := o.Get("ambassador_id"); v == nil || v.Kind() == '[' || v.Kind() == 'n' {
 				v2.AmbassadorID(&o)
-				spec = o.Encode()
+				spec, r.edited = o.Encode(), true
 			}
 		}
 	}
-	return aliases(kind, spec)
+	return r.aliases(spec)
 }
 
 // camelCase lists the names of a Host's TLS settings that Emissary takes for others: "Host", spec.tls.
@@ -82,8 +84,8 @@ var camelCase = [][2]string{
 }
 
 // aliases gives a Host's TLS settings their proper names.
-func aliases(kind string, spec jsontext.Value) jsontext.Value {
-	if kind != v3alpha1.KindHost.Kind || !bytes.Contains(spec, []byte(`"tls"`)) {
+func (r *reader) aliases(spec jsontext.Value) jsontext.Value {
+	if r.object.GroupKind() != v3alpha1.KindHost || !bytes.Contains(spec, []byte(`"tls"`)) {
 		return spec
 	}
 	host, ok := jsonobject.Parse(spec)
@@ -94,6 +96,7 @@ func aliases(kind string, spec jsontext.Value) jsontext.Value {
 	if !ok {
 		return spec
 	}
+	r.edited = true
 	for _, name := range camelCase {
 		tls.Rename(name[0], name[1])
 	}

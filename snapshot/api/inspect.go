@@ -23,9 +23,18 @@ var (
 )
 
 // decode reads a part of the document into a Go value and reports whether it could; if not, every value of a wrong type has
-// been reported. Names that the value's type does not have are passed over, or, with warnUnknown, warned of. Clean is v
-// without them.
-func (r *reader) decode(v jsontext.Value, path string, into any, warnUnknown bool) (clean jsontext.Value, ok bool) {
+// been reported. Names that the value's type does not have are passed over.
+func (r *reader) decode(v jsontext.Value, path string, into any) bool {
+	_, ok := r.decodeAs(v, path, into, false)
+	return ok
+}
+
+// decodeStrictly is decode for a part that must have no further names: it warns of them, and returns the part without them.
+func (r *reader) decodeStrictly(v jsontext.Value, path string, into any) (clean jsontext.Value, ok bool) {
+	return r.decodeAs(v, path, into, true)
+}
+
+func (r *reader) decodeAs(v jsontext.Value, path string, into any, warnUnknown bool) (clean jsontext.Value, ok bool) {
 	options := lax
 	if warnUnknown {
 		options = strict
@@ -39,6 +48,7 @@ func (r *reader) decode(v jsontext.Value, path string, into any, warnUnknown boo
 	if i.mistaken {
 		return nil, false
 	}
+	r.edited = true
 	target.SetZero()
 	if err := json.Unmarshal(clean, into, lax); err != nil {
 		message := "cannot be read"

