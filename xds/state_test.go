@@ -1,0 +1,166 @@
+package xds
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/chancery-gateway/chancery/translators/ir"
+)
+
+func TestDifferences(t *testing.T) {
+	r := func(name, version string) *ir.Resource { return res(ir.TypeCluster, name, version) }
+	for _, tt := range []struct {
+		name     string
+		old, new []*ir.Resource
+		want     []string
+	}{
+		{"both empty", nil, nil, nil},
+		{"first", nil, []*ir.Resource{r("a", "1"), r("b", "1")}, []string{"+a", "+b"}},
+		{"last", []*ir.Resource{r("a", "1"), r("b", "1")}, nil, []string{"-a", "-b"}},
+		{"equal versions", []*ir.Resource{r("a", "1")}, []*ir.Resource{r("a", "1")}, nil},
+		{"mixed", []*ir.Resource{r("a", "1"), r("c", "1"), r("d", "1")}, []*ir.Resource{r("b", "1"), r("c", "2"), r("d", "1"), r("e", "1")},
+			[]string{"-a", "+b", "~c", "+e"}},
+	} {
+		var got []string
+		differences(tt.old, tt.new, func(a, b *ir.Resource) {
+			switch {
+			case a == nil:
+				got = append(got, "+"+b.Name)
+			case b == nil:
+				got = append(got, "-"+a.Name)
+			default:
+				got = append(got, "~"+a.Name)
+			}
+		})
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestDisorderlySetsArePutInOrder(t *testing.T) {
+	a, b, c := res(ir.TypeCluster, "a", "1"), res(ir.TypeCluster, "b", "1"), res(ir.TypeCluster, "c", "1")
+	tidy := []*ir.Resource{a, b, c}
+	got := ordered(ir.ResourceSet{"messy": {c, nil, a, a, b}, "tidy": tidy})
+	if !slices.Equal(got["messy"], tidy) {
+		t.Errorf("got %v", namesOf(got["messy"]))
+	}
+	if !sameList(got["tidy"], tidy) {
+		t.Error("an ordered list was copied")
+	}
+}
+
+func TestBlame(t *testing.T) {
+	all := []*ir.Resource{res(ir.TypeCluster, "app", "1"), res(ir.TypeCluster, "app-v2", "1"), res(ir.TypeCluster, "web", "1")}
+	for _, tt := range []struct {
+		text string
+		want []string
+	}{
+		{"Error adding/updating cluster(s) app-v2: bad", []string{"app-v2"}},
+		{"Error adding/updating cluster(s) app: bad, web: worse", []string{"app", "web"}},
+		{"something about no one", []string{"app", "app-v2", "web"}},
+		{"", []string{"app", "app-v2", "web"}},
+		{"it is web.", []string{"web"}},
+	} {
+		if got := namesOf(blamed(all, tt.text)); !slices.Equal(got, tt.want) {
+			t.Errorf("%q: %v, want %v", tt.text, got, tt.want)
+		}
+	}
+}
+
+// TestRandomHistory drives clients of either protocol through random publications, endpoint changes, refusals,
+// subscriptions and reconnects; whatever happened, each ends with exactly what is served under what it subscribed to.
+func TestRandomHistory(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		for seed := range uint64(12) {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) { history(t, delta, rand.New(rand.NewPCG(seed, 7))) })
+		}
+	})
+}
+
+func history(t *testing.T, delta bool, dice *rand.Rand) {
+	s := newServer(Options{})
+	conn := serve(t, s)
+	draw := func() ir.ResourceSet {
+		list := []*ir.Resource{res(ir.TypeListener, "l", fmt.Sprint(dice.IntN(2)))}
+		for i := range 6 {
+			if dice.IntN(3) > 0 {
+				e := fmt.Sprintf("e%d", i)
+				list = append(list, cluster(fmt.Sprintf("c%d", i), fmt.Sprint(dice.IntN(3)), e), res(ir.TypeEndpoint, e, fmt.Sprint(dice.IntN(3))))
+			}
+			if dice.IntN(2) > 0 {
+				list = append(list, res(ir.TypeRouteConfig, fmt.Sprintf("r%d", i), fmt.Sprint(dice.IntN(3))))
+			}
+		}
+		return world(list...)
+	}
+	n := s.Publish(draw())
+	c := connect(t, conn, delta)
+	c.subscribe(ir.TypeCluster)
+	c.subscribe(ir.TypeListener)
+	names := map[string][]string{ir.TypeEndpoint: nil, ir.TypeRouteConfig: nil}
+	for i := range 6 {
+		names[ir.TypeEndpoint] = append(names[ir.TypeEndpoint], fmt.Sprintf("e%d", i))
+		names[ir.TypeRouteConfig] = append(names[ir.TypeRouteConfig], fmt.Sprintf("r%d", i))
+	}
+	c.subscribe(ir.TypeEndpoint, names[ir.TypeEndpoint]...)
+	c.subscribe(ir.TypeRouteConfig, names[ir.TypeRouteConfig]...)
+	holds := map[string]map[string]string{}
+	take := func(a answer) {
+		m := holds[a.typeURL]
+		if m == nil || !delta && (a.typeURL == ir.TypeCluster || a.typeURL == ir.TypeListener) {
+			m = map[string]string{}
+			holds[a.typeURL] = m
+		}
+		for k, v := range a.got {
+			m[k] = v
+		}
+		for _, k := range a.removed {
+			delete(m, k)
+		}
+		c.ack(a)
+	}
+	for range 60 {
+		switch dice.IntN(4) {
+		case 0:
+			n = s.Publish(draw())
+		case 1:
+			i := dice.IntN(6)
+			s.PublishEndpoints([]*ir.Resource{res(ir.TypeEndpoint, fmt.Sprintf("e%d", i), fmt.Sprint(dice.IntN(3)))}, nil)
+		default:
+			select {
+			case a := <-c.answer:
+				take(a)
+			default:
+			}
+		}
+	}
+	n = s.Publish(draw())
+	for done := false; !done; {
+		select {
+		case a := <-c.answer:
+			take(a)
+		default:
+			ok, _, changed := s.acknowledged.at(n)
+			if done = ok; !ok {
+				select {
+				case a := <-c.answer:
+					take(a)
+				case <-changed:
+				}
+			}
+		}
+	}
+	for typ, list := range s.Served() {
+		for _, r := range list {
+			if got := holds[typ][r.Name]; got != r.Version {
+				t.Errorf("%s %s: the client holds %q, served is %q", shortType(typ), r.Name, got, r.Version)
+			}
+		}
+		if (delta || typ == ir.TypeCluster || typ == ir.TypeListener) && len(holds[typ]) != len(list) {
+			t.Errorf("%s: the client holds %v, served are %v", shortType(typ), holds[typ], namesOf(list))
+		}
+	}
+}
