@@ -146,7 +146,7 @@ func (a *app) root() *cobra.Command {
 		return usage("%w; see %q", err, c.CommandPath()+" --help")
 	})
 	root.AddCommand(a.compileCommand(), a.checkCommand(), a.serveCommand(), a.explainCommand(), a.diffCommand(),
-		a.statusCommand(), a.settingsCommand(), a.versionCommand(), a.demoCommand())
+		a.statusCommand(), a.settingsCommand(), a.versionCommand(), a.demoCommand(), a.codesCommand())
 	for _, name := range []string{"entrypoint", "kubestatus", "apiext"} {
 		root.AddCommand(notYet(name))
 	}

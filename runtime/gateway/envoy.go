@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,17 +37,17 @@ func (g *Gateway) supervise(ctx context.Context) error {
 		g.pipeline.Add("version", []snapshot.Diagnostic{{Severity: snapshot.Warning, Code: proof.Outdated,
 			Message: fmt.Sprintf("%s is Envoy %s", g.options.Envoy, version), Help: "use Envoy 1.36 or later"}})
 	}
-	bootstrap, err := envoy.Bootstrap(g.bootstrapOf(g.pipeline.Result().Program), envoy.BootstrapOptions{ADSAddress: g.at.ADS.String()})
+	bootstrap, err := envoy.Bootstrap(g.settings.Bootstrap(g.pipeline.Result().Program), envoy.BootstrapOptions{ADSAddress: g.at.ADS.String()})
 	if err != nil {
 		return fmt.Errorf("bootstrap of Envoy: %w", err)
 	}
-	data, err := envoy.JSON(bootstrap)
-	if err != nil {
+	var data bytes.Buffer
+	if err := envoy.WriteBootstrap(&data, bootstrap); err != nil {
 		return fmt.Errorf("bootstrap of Envoy: %w", err)
 	}
 	s := g.settings
 	child := supervisor.New(supervisor.Options{
-		Path: g.options.Envoy, Bootstrap: data, Dir: g.options.StateDir,
+		Path: g.options.Envoy, Bootstrap: data.Bytes(), Dir: g.options.StateDir,
 		AdminAddress: g.admin(), ReadyAddress: g.ready(), Concurrency: s.EnvoyConcurrency, BaseID: s.EnvoyBaseID,
 		LogLevel: s.EnvoyLogLevel, DrainTime: s.DrainTime, Grace: s.ShutdownGrace, Outlives: s.EnvoyOutlives,
 		Stdout: g.options.EnvoyOutput, Log: g.log,
@@ -122,12 +123,13 @@ func (g *Gateway) prove(ctx context.Context) error {
 	case <-g.first:
 	}
 	r := g.pipeline.Result()
-	static, err := envoy.StaticJSON(r.Program, r.Resources)
-	if err != nil {
-		return nil //nolint // the compile has said so
+	var static bytes.Buffer
+	if err := envoy.WriteStatic(&static, g.settings.Bootstrap(r.Program), r.Resources); err != nil {
+		g.log.Warn("Envoy could not be asked for its verdict", "error", err)
+		return nil
 	}
 	begun := time.Now()
-	refusal, err := proof.Validate(ctx, g.options.Envoy, static, os.TempDir())
+	refusal, err := proof.Validate(ctx, g.options.Envoy, static.Bytes(), os.TempDir())
 	g.metrics.Stage("validate", time.Since(begun))
 	switch {
 	case ctx.Err() != nil:

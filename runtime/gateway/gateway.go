@@ -23,13 +23,13 @@ import (
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/translators"
-	"github.com/chancery-gateway/chancery/translators/ir"
 	"github.com/chancery-gateway/chancery/xds"
 )
 
-// Source delivers snapshots until ctx ends; snapshot/files has one.
+// Source delivers snapshots until ctx ends, and knows where objects stand now; *files.Source is one.
 type Source interface {
 	Run(ctx context.Context, deliver func(*snapshot.Snapshot)) error
+	Resolve([]snapshot.Diagnostic)
 }
 
 // Options are what a gateway is made of.
@@ -136,7 +136,7 @@ func Run(ctx context.Context, o Options) error {
 	g.loadLastGood()
 	g.pipeline = pipeline.New(pipeline.Options{
 		NewCompiler: o.NewCompiler, Cold: !s.FastReconfigure, Publisher: g.server, Metrics: g.metrics, Log: o.Log,
-		Changed: o.Changed, Published: g.published,
+		Resolve: o.Source.Resolve, Changed: o.Changed, Published: g.published,
 	})
 	return g.run(ctx, ads, probes)
 }
@@ -262,14 +262,4 @@ func (g *Gateway) published(_ *translators.Result, publication uint64) {
 	case g.save <- publication:
 	default:
 	}
-}
-
-// bootstrapOf returns the bootstrap of the program with the ports of the settings.
-func (g *Gateway) bootstrapOf(p *ir.Program) *ir.Bootstrap {
-	b := ir.Bootstrap{}
-	if p != nil && p.Bootstrap != nil {
-		b = *p.Bootstrap
-	}
-	b.AdminPort, b.ReadyPort = uint32(g.settings.AdminPort), uint32(g.settings.ReadyPort)
-	return &b
 }

@@ -38,6 +38,8 @@ type Options struct {
 	Publisher   Publisher
 	Metrics     *metrics.Metrics
 	Log         *slog.Logger
+	// Resolve, which may be nil, brings the positions of findings up to date, in place.
+	Resolve func([]snapshot.Diagnostic)
 	// Changed is told of findings that appeared and vanished; calls do not overlap.
 	Changed func(appeared, vanished []snapshot.Diagnostic)
 	// Published is called after each publication with its number; the number is 0 for the fast path, which has none.
@@ -161,6 +163,9 @@ func (p *Pipeline) tell() {
 	}
 	for _, ds := range p.added {
 		now = append(now, ds...)
+	}
+	if p.options.Resolve != nil {
+		p.options.Resolve(now)
 	}
 	now = snapshot.SortDiagnostics(now)
 	before := p.findings

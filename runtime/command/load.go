@@ -1,0 +1,150 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/snapshot/files"
+	"github.com/chancery-gateway/chancery/snapshot/manifest"
+	"github.com/chancery-gateway/chancery/translators"
+	"github.com/chancery-gateway/chancery/translators/emissary"
+)
+
+// newCompiler returns the compiler that the settings describe.
+func (a *app) newCompiler() *translators.Compiler {
+	s := a.settings
+	front := emissary.New(emissary.Options{
+		AmbassadorID: s.AmbassadorID, Namespace: s.Namespace,
+		SingleNamespace: s.SingleNamespace, CertsSingleNamespace: s.CertsSingleNamespace,
+		BindAddress: s.BindAddress, ReadyPort: uint32(s.ReadyPort), LooseLabelSelectors: s.LooseLabelSelectors,
+	})
+	return translators.New(translators.Options{
+		FrontEnds: []translators.FrontEnd{front},
+		Locate: func(o *snapshot.Object, d *snapshot.Diagnostic) {
+			if d.Position == o.Source.Position {
+				manifest.Resolve(o.Source, d)
+			}
+		},
+	})
+}
+
+// timings are what --timings prints: one line of JSON, times in nanoseconds.
+type timings struct {
+	Load      time.Duration `json:"loadNanos"`
+	Lower     time.Duration `json:"lowerNanos"`
+	Link      time.Duration `json:"linkNanos"`
+	Endpoints time.Duration `json:"endpointsNanos"`
+	Emit      time.Duration `json:"emitNanos"`
+	Compile   time.Duration `json:"compileNanos"`
+	Validate  time.Duration `json:"validateNanos"`
+	Write     time.Duration `json:"writeNanos"`
+	Total     time.Duration `json:"totalNanos"`
+
+	Objects     int `json:"objects"`
+	Lowered     int `json:"lowered"`
+	Linked      int `json:"linked"`
+	Emitted     int `json:"emitted"`
+	Resources   int `json:"resources"`
+	Bytes       int `json:"resourceBytes"`
+	Diagnostics int `json:"diagnostics"`
+
+	begun time.Time
+}
+
+// finish writes the line when it is wanted.
+func (t *timings) finish(a *app, wanted bool) error {
+	if !wanted {
+		return nil
+	}
+	t.Total = time.Since(t.begun)
+	line, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.err, "%s\n", line)
+	return err
+}
+
+// compilePaths loads and compiles the paths from nothing.
+func (a *app) compilePaths(ctx context.Context, paths []string) (*translators.Result, *timings, error) {
+	if os.Getenv("GOGC") == "" {
+		// One compile and an end: a heap that may grow costs less than its collection.
+		defer debug.SetGCPercent(debug.SetGCPercent(400))
+	}
+	t := &timings{begun: time.Now()}
+	p := a.progress("reading " + describe(paths))
+	s, err := files.Load(paths, a.in)
+	p.done()
+	if err != nil {
+		return nil, nil, &status{exitUsage, err}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, failure("interrupted")
+	}
+	t.Load = time.Since(t.begun)
+	p = a.progress("compiling")
+	r := a.newCompiler().Compile(s)
+	p.done()
+	t.Lower, t.Link, t.Endpoints, t.Emit, t.Compile = r.Timings.Lower, r.Timings.Link, r.Timings.Endpoints, r.Timings.Emit, r.Timings.Total
+	t.Objects, t.Lowered, t.Linked, t.Emitted = r.Counts.Objects, r.Counts.Lowered, r.Counts.Linked, r.Counts.Emitted
+	t.Diagnostics = len(r.Diagnostics)
+	for _, rs := range r.Resources {
+		t.Resources += len(rs)
+		for _, x := range rs {
+			t.Bytes += len(x.Value)
+		}
+	}
+	return r, t, nil
+}
+
+func describe(paths []string) string {
+	if len(paths) == 1 {
+		if paths[0] == "-" {
+			return "standard input"
+		}
+		return filepath.Clean(paths[0])
+	}
+	return fmt.Sprintf("%d paths", len(paths))
+}
+
+// progress is a line on a terminal that says what takes long.
+type progress struct {
+	stop, stopped chan struct{}
+}
+
+// progress shows what is being done once that has taken a while; done takes the line away. Elsewhere than on a terminal it shows nothing.
+func (a *app) progress(what string) *progress {
+	if !terminal(a.err) {
+		return &progress{}
+	}
+	p := &progress{stop: make(chan struct{}), stopped: make(chan struct{})}
+	go func() {
+		defer close(p.stopped)
+		begun := time.Now()
+		tick := time.NewTicker(300 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-p.stop:
+				fmt.Fprint(a.err, "\r\x1b[K")
+				return
+			case <-tick.C:
+				fmt.Fprintf(a.err, "\r\x1b[K%s ... %.1f s", what, time.Since(begun).Seconds())
+			}
+		}
+	}()
+	return p
+}
+
+func (p *progress) done() {
+	if p.stop != nil {
+		close(p.stop)
+		<-p.stopped
+	}
+}

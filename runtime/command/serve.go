@@ -1,0 +1,128 @@
+package command
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chancery-gateway/chancery/runtime/gateway"
+	"github.com/chancery-gateway/chancery/runtime/pipeline"
+	"github.com/chancery-gateway/chancery/runtime/report"
+	"github.com/chancery-gateway/chancery/runtime/supervisor"
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/snapshot/files"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "serve PATH...",
+		Short: "Watch manifests, serve xDS, and run an Envoy",
+		Long: `Compiles the manifests, serves the result over xDS (--ads-address), and runs an Envoy that asks for it. Edits of the
+files are live within a moment; what is wrong is printed when it appears and when it is gone, and costs only the
+object concerned. SIGTERM and Ctrl-C let requests in flight come to their end; a second Ctrl-C does not wait.
+
+  8877  health and diagnostics: /ambassador/v0/check_alive, check_ready, diag/?json=true, /metrics
+  8003  xDS, loopback only
+  8001  Envoy's admin interface, loopback only
+  8006  Envoy's ready listener, loopback only`,
+		Example: `  chancery serve manifests/
+  chancery serve --envoy none --ads-address 127.0.0.1:18003 manifests/
+  curl localhost:8877/ambassador/v0/check_ready`,
+		Args: needPaths,
+		RunE: func(c *cobra.Command, paths []string) error {
+			return a.serve(c.Context(), paths, func(at gateway.Addresses) {
+				fmt.Fprintf(a.err, "ready: health on %s, xDS on %s\n", at.Health, at.ADS)
+			})
+		},
+	}
+}
+
+// serve runs the gateway over the paths until ctx ends.
+func (a *app) serve(ctx context.Context, paths []string, ready func(gateway.Addresses)) error {
+	s := a.settings
+	envoy, err := supervisor.Find(s.Envoy)
+	if err != nil {
+		return &status{exitUsage, err}
+	}
+	log := newLogger(a.err, s.LogLevel, s.LogFormat)
+	source, err := files.New(paths, files.Options{MaxDelay: s.ReconfigMaxDelay, Logger: log})
+	if err != nil {
+		return &status{exitUsage, err}
+	}
+	dir, err := stateDir(s.StateDir, paths)
+	if err != nil {
+		return failure("state directory: %w", err)
+	}
+	err = gateway.Run(ctx, gateway.Options{
+		Settings: s, Version: Version, Source: source, Envoy: envoy, StateDir: dir, Log: log, EnvoyOutput: a.out,
+		NewCompiler: func() pipeline.Compiler { return a.newCompiler() },
+		Changed:     func(appeared, vanished []snapshot.Diagnostic) { a.tell(log, appeared, vanished) },
+		Ready:       ready,
+	})
+	var inUse *gateway.InUse
+	switch {
+	case errors.As(err, &inUse):
+		return &status{exitUsage, err}
+	case err != nil:
+		return &status{exitFailure, err}
+	}
+	return nil
+}
+
+// tell prints findings that appeared and vanished, for people or as log records.
+func (a *app) tell(log *slog.Logger, appeared, vanished []snapshot.Diagnostic) {
+	record := func(message string, d snapshot.Diagnostic) {
+		level := map[snapshot.Severity]slog.Level{snapshot.Error: slog.LevelError, snapshot.Warning: slog.LevelWarn}[d.Severity]
+		log.Log(context.Background(), level, message, "code", d.Code.ID, "severity", d.Severity.String(), "object", d.Object.String(),
+			"position", d.Position.String(), "path", d.Path, "text", d.Message, "help", d.Help)
+	}
+	structured := a.settings.LogFormat == "json"
+	for _, d := range vanished {
+		if structured {
+			record("finding is gone", d)
+		} else {
+			fmt.Fprint(a.err, "gone: "+report.Line(d, terminal(a.err)))
+		}
+	}
+	for _, d := range appeared {
+		if structured {
+			record("finding", d)
+		} else {
+			fmt.Fprint(a.err, report.Line(d, terminal(a.err)))
+		}
+	}
+}
+
+func newLogger(w io.Writer, level, format string) *slog.Logger {
+	var at slog.Level
+	if at.UnmarshalText([]byte(level)) != nil {
+		at = slog.LevelInfo // settings admit only names that slog knows
+	}
+	o := &slog.HandlerOptions{Level: at}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// stateDir gives each set of paths a directory of its own, so that no run serves the last good state of another input.
+func stateDir(base string, paths []string) (string, error) {
+	var all []string
+	for _, p := range paths {
+		abs, err := filepath.Abs(p)
+		if err != nil {
+			return "", err
+		}
+		all = append(all, abs)
+	}
+	sum := sha256.Sum256([]byte(strings.Join(all, "\x00")))
+	return filepath.Join(base, "files-"+hex.EncodeToString(sum[:6])), nil
+}
