@@ -1,0 +1,95 @@
+// Package files is the source of snapshots that reads manifests from files, folders and the standard input: once, for
+// commands that compile and end, or again and again as the files change.
+package files
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/snapshot/manifest"
+)
+
+// Load reads the paths once: files, folders (all .yaml, .yml and .json files below), and "-" for stdin. What is wrong
+// with the content of a file is in the snapshot's findings. The error is about the paths themselves: one that does not
+// exist or cannot be read.
+func Load(paths []string, stdin io.Reader) (*snapshot.Snapshot, error) {
+	var roots []string
+	w := newWorld()
+	for _, p := range paths {
+		if p != "-" {
+			roots = append(roots, p)
+			continue
+		}
+		if w.files[stdinName] != nil {
+			continue
+		}
+		data, failed := readAll(stdinName, stdin)
+		if failed != nil {
+			return nil, fmt.Errorf("%s: %s", stdinName, failed.Message)
+		}
+		w.set(stdinName, parse(stdinName, data, nil))
+	}
+	l := walk(roots)
+	if err := l.rootError(roots); err != nil {
+		return nil, err
+	}
+	names := slices.Sorted(maps.Keys(l.files))
+	for i, c := range readMany(names) {
+		w.set(names[i], c)
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.failed)) {
+		w.set(name, &content{name: name, failed: unreadable(name, l.failed[name])})
+	}
+	for _, root := range roots {
+		if c := w.files[filepath.Clean(root)]; c != nil && c.failed != nil {
+			return nil, fmt.Errorf("%s: %s", root, c.failed.Message)
+		}
+	}
+	s, _ := w.snapshot()
+	s.Forget()
+	return s, nil
+}
+
+// readMany reads and parses files on all cores.
+func readMany(names []string) []*content {
+	out := make([]*content, len(names))
+	var next atomic.Int64
+	var done sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(names)) {
+		done.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(names); i = int(next.Add(1)) - 1 {
+				out[i] = readOne(names[i], nil)
+			}
+		})
+	}
+	done.Wait()
+	return out
+}
+
+func readOne(name string, before *content) *content {
+	data, failed := read(name)
+	if failed != nil {
+		return &content{name: name, failed: failed}
+	}
+	return parse(name, data, before)
+}
+
+// Resolve points each diagnostic that names an object and a field at the field's own line. It changes the list in place.
+func Resolve(s *snapshot.Snapshot, ds []snapshot.Diagnostic) {
+	for i := range ds {
+		d := &ds[i]
+		if d.Object.Name == "" || d.Path == "" {
+			continue
+		}
+		if o := s.Get(d.Object.GroupKind(), d.Object.Namespace, d.Object.Name); o != nil && d.Position == o.Source.Position {
+			manifest.Resolve(o.Source, d)
+		}
+	}
+}
