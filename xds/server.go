@@ -82,10 +82,13 @@ func New(o Options) *Server {
 // Version equals the present one's is unchanged. The set's endpoint sets must be at least as new as the last
 // PublishEndpoints: what that changed is replaced too. Publish never waits for a client.
 func (s *Server) Publish(set ir.ResourceSet) uint64 {
-	next := &state{set: ordered(set)}
+	var old ir.ResourceSet
+	if now := s.newest(); now != nil {
+		old = now.set
+	}
+	next := &state{set: ordered(set, old)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var old ir.ResourceSet
 	if s.state != nil {
 		old, next.seq = s.state.set, s.state.seq
 	}

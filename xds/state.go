@@ -27,11 +27,12 @@ func find(list []*ir.Resource, name string) *ir.Resource {
 
 func byName(a, b *ir.Resource) int { return strings.Compare(a.Name, b.Name) }
 
-// ordered returns the set with every list sorted by name, without nils and duplicates. A list that is so already is shared.
-func ordered(set ir.ResourceSet) ir.ResourceSet {
+// ordered returns the set with every list sorted by name, without nils and duplicates. A list that is so already is
+// shared. old is an ordered set: what is taken over from it by pointer is not looked at, which makes checking a large set cheap.
+func ordered(set, old ir.ResourceSet) ir.ResourceSet {
 	out := make(ir.ResourceSet, len(set))
 	for t, list := range set {
-		if !isOrdered(list) {
+		if !isOrdered(list, old[t]) {
 			list = slices.DeleteFunc(slices.Clone(list), func(r *ir.Resource) bool { return r == nil })
 			slices.SortStableFunc(list, byName)
 			list = slices.CompactFunc(list, func(a, b *ir.Resource) bool { return a.Name == b.Name })
@@ -41,11 +42,26 @@ func ordered(set ir.ResourceSet) ir.ResourceSet {
 	return out
 }
 
-func isOrdered(list []*ir.Resource) bool {
-	for i, r := range list {
-		if r == nil || i > 0 && list[i-1].Name >= r.Name {
+func isOrdered(list, old []*ir.Resource) bool {
+	if sameList(list, old) {
+		return true
+	}
+	i, known := 0, false // known: the one before is old[i-1] or an older one of old
+	for j, r := range list {
+		for i < len(old) && old[i] != r && r != nil && old[i].Name < r.Name {
+			i++
+		}
+		if i < len(old) && old[i] == r {
+			if !known && j > 0 && list[j-1].Name >= r.Name {
+				return false
+			}
+			i, known = i+1, true
+			continue
+		}
+		if r == nil || j > 0 && list[j-1].Name >= r.Name {
 			return false
 		}
+		known = false
 	}
 	return true
 }

@@ -43,12 +43,44 @@ func TestDifferences(t *testing.T) {
 func TestDisorderlySetsArePutInOrder(t *testing.T) {
 	a, b, c := res(ir.TypeCluster, "a", "1"), res(ir.TypeCluster, "b", "1"), res(ir.TypeCluster, "c", "1")
 	tidy := []*ir.Resource{a, b, c}
-	got := ordered(ir.ResourceSet{"messy": {c, nil, a, a, b}, "tidy": tidy})
+	got := ordered(ir.ResourceSet{"messy": {c, nil, a, a, b}, "tidy": tidy}, nil)
 	if !slices.Equal(got["messy"], tidy) {
 		t.Errorf("got %v", namesOf(got["messy"]))
 	}
 	if !sameList(got["tidy"], tidy) {
 		t.Error("an ordered list was copied")
+	}
+}
+
+// What is known to be in order and what is not may be mixed in any way.
+func TestOrderIsSeenWhateverWasThereBefore(t *testing.T) {
+	pool := make([]*ir.Resource, 5)
+	for i := range pool {
+		pool[i] = res(ir.TypeCluster, string(rune('a'+i)), "1")
+	}
+	dice := rand.New(rand.NewPCG(1, 2))
+	draw := func() []*ir.Resource {
+		var list []*ir.Resource
+		for range dice.IntN(5) {
+			r := pool[dice.IntN(len(pool))]
+			switch dice.IntN(6) {
+			case 0:
+				r = res(r.Type, r.Name, "2")
+			case 1:
+				r = nil
+			}
+			list = append(list, r)
+		}
+		return list
+	}
+	for range 20_000 {
+		old, list := ordered(ir.ResourceSet{"": draw()}, nil)[""], draw()
+		if dice.IntN(2) == 0 {
+			list = ordered(ir.ResourceSet{"": list}, nil)[""]
+		}
+		if got, want := isOrdered(list, old), isOrdered(list, nil); got != want {
+			t.Fatalf("%v after %v: %v, want %v", list, namesOf(old), got, want)
+		}
 	}
 }
 
