@@ -1,6 +1,8 @@
 package envoy
 
 import (
+	"strconv"
+
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
@@ -43,7 +45,11 @@ func clusterMessage(c *ir.Cluster, f *faults) *clusterv3.Cluster {
 		}}
 	}
 	for i := range c.HealthChecks {
-		out.HealthChecks = append(out.HealthChecks, healthCheck(&c.HealthChecks[i], f))
+		h := healthCheck(&c.HealthChecks[i], f)
+		if len(c.HealthChecks) > 1 {
+			h.Name = strconv.Itoa(i) // Envoy refuses several without names.
+		}
+		out.HealthChecks = append(out.HealthChecks, h)
 	}
 	if c.TLS != nil {
 		out.TransportSocket = upstreamTLS(c.TLS, f)
