@@ -45,7 +45,12 @@ func (c checker) notEmpty(path string, there bool, length int) {
 }
 
 // sorted returns the keys of a map in a fixed order.
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sorted[V any](m map[string]V) []string {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
+}
 
 func (c checker) circuitBreakers(path string, list []CircuitBreaker) {
 	for i, b := range list {

@@ -276,6 +276,8 @@ type MappingLabelSpecifier struct {
 	// GenericKey is a fixed value.
 	GenericKey *MappingLabelGenericKey `json:"generic_key,omitzero"`
 	// V2Unrecognized keeps, as it was written, a v2 label of a shape that v2 does not describe. It has no effect.
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
 	V2Unrecognized jsontext.Value `json:"v2Unrecognized,omitzero"`
 }
 
