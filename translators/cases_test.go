@@ -79,9 +79,9 @@ func outcomes(tr simulator.Trace, path bool) string {
 		switch o.Kind {
 		case simulator.Forwarded, simulator.Proxied:
 			for _, c := range o.Clusters {
-				target := c.Target[strings.Index(c.Target, "://")+3*btoi(strings.Contains(c.Target, "://")):]
-				if strings.HasPrefix(c.Target, "k8s/") {
-					target = c.Target
+				_, target, dns := strings.Cut(c.Target, "://")
+				if !dns {
+					_, target, _ = strings.Cut(c.Target, " to ")
 				}
 				s += target
 			}
@@ -109,13 +109,6 @@ func outcomes(tr simulator.Trace, path bool) string {
 		parts = append(parts, s)
 	}
 	return strings.Join(parts, ", ")
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return -1
 }
 
 func golden(t *testing.T, file, got string) {

@@ -108,7 +108,9 @@ func (c *Compiler) Endpoints(s *snapshot.Snapshot) (changed []*ir.Resource, ok b
 		}
 	}
 	for _, set := range c.endpoints.refresh(s, changes) {
-		changed = append(changed, c.emitter.EmitEndpoints(set))
+		if r, _ := envoy.EndpointResource(set); r != nil {
+			changed = append(changed, r)
+		}
 	}
 	c.last = s
 	return changed, true

@@ -244,7 +244,7 @@ var badObjects = []string{
 	`{"apiVersion": "getambassador.io/v3alpha1", "kind": "Mapping", "metadata": {"name": "bad", "namespace": "red"}, "spec": {"hostname": "*", "prefix": "/bad/", "service": "one", "add_request_headers": {"bad name": {"value": "x"}}}}`,
 	`{"apiVersion": "getambassador.io/v3alpha1", "kind": "Mapping", "metadata": {"name": "bad", "namespace": "red"}, "spec": {"hostname": "*", "prefix": "/bad/", "service": "one", "add_request_headers": {"x-a": {"value": "%BAD("}}}}`,
 	`{"apiVersion": "getambassador.io/v3alpha1", "kind": "Mapping", "metadata": {"name": "bad", "namespace": "red"}, "spec": {"hostname": "*", "prefix": "/bad/", "service": "one", "regex_rewrite": {"pattern": "(a", "substitution": "x"}}}`,
-	`{"apiVersion": "getambassador.io/v3alpha1", "kind": "TCPMapping", "metadata": {"name": "bad", "namespace": "red"}, "spec": {"port": 7777, "host": "no.such.host", "service": "one:1"}}`,
+	`{"apiVersion": "getambassador.io/v3alpha1", "kind": "TCPMapping", "metadata": {"name": "bad", "namespace": "red"}, "spec": {"port": 9000, "service": "one:99999"}}`,
 	`{"apiVersion": "getambassador.io/v3alpha1", "kind": "TLSContext", "metadata": {"name": "bad", "namespace": "red"}, "spec": {"secret": "never", "min_tls_version": "v1.3", "max_tls_version": "v1.0"}}`,
 	`{"apiVersion": "getambassador.io/v3alpha1", "kind": "Listener", "metadata": {"name": "zz-bad", "namespace": "zz"}, "spec": {"port": 8080, "protocolStack": ["TLS", "HTTP"], "securityModel": "XFP", "hostBinding": {"namespace": {"from": "ALL"}}}}`,
 	`{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "never-used", "namespace": "red"}, "type": "kubernetes.io/tls", "data": {"tls.crt": "AAAA", "tls.key": ""}}`,

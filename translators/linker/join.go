@@ -1,6 +1,7 @@
 package linker
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/tidwall/btree"
@@ -16,6 +17,7 @@ type joined[T any] struct {
 	nodes *btree.Map[string, *joint[T]]
 	all   []*T
 	stale bool
+	idle  map[snapshot.Ref]bool // as of the last list
 }
 
 type joint[T any] struct {
@@ -99,21 +101,36 @@ func (j *joined[T]) update(user snapshot.Ref, old, now []*T) {
 	}
 }
 
-// list returns the nodes sorted by name; the slice is shared until something changes.
-func (j *joined[T]) list() []*T {
-	if !j.stale {
+// list returns the nodes that some object wants which is not idle, sorted by name; the slice is shared until something changes.
+func (j *joined[T]) list(idle map[snapshot.Ref]bool) []*T {
+	if !j.stale && maps.Equal(idle, j.idle) {
 		return j.all
 	}
+	j.idle = idle
 	j.all = make([]*T, 0, j.nodes.Len())
 	j.nodes.Scan(func(_ string, t *joint[T]) bool {
 		if t.dirty {
 			t.relink(j.kind)
 		}
-		j.all = append(j.all, t.node)
+		if !t.idle(idle) {
+			j.all = append(j.all, t.node)
+		}
 		return true
 	})
 	j.stale = false
 	return j.all
+}
+
+func (t *joint[T]) idle(idle map[snapshot.Ref]bool) bool {
+	if len(idle) == 0 {
+		return false
+	}
+	for r := range t.users {
+		if !idle[r] {
+			return false
+		}
+	}
+	return true
 }
 
 func (t *joint[T]) relink(kind nodeKind[T]) {

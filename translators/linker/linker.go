@@ -84,9 +84,26 @@ func (l *Linker) Link(changes []Change) Linked {
 	p := &ir.Program{Version: ir.Version, Bootstrap: l.bootstrap}
 	p.Listeners = l.topology.listeners
 	p.RouteConfigs = l.linkRouteConfigs()
-	p.Clusters = l.clusters.list()
-	p.Secrets = l.secrets.list()
-	return Linked{Program: p, Requests: l.requests.list(), Diagnostics: l.diagnostics(), Groups: l.linked}
+	idle := l.idle()
+	p.Clusters = l.clusters.list(idle)
+	p.Secrets = l.secrets.list(idle)
+	return Linked{Program: p, Requests: l.requests.list(idle), Diagnostics: l.diagnostics(), Groups: l.linked}
+}
+
+// idle are the objects of which nothing is on any listener: what only they want is left out of the program.
+func (l *Linker) idle() map[snapshot.Ref]bool {
+	out := make(map[snapshot.Ref]bool, len(l.topology.idle)+len(l.routes.unattached))
+	for r := range l.topology.idle {
+		out[r] = true
+	}
+	for f := range l.routes.unattached {
+		if f.Origin == nil {
+			continue
+		}
+		all := l.fragments[f.Origin.Ref]
+		out[f.Origin.Ref] = all != nil && !slices.ContainsFunc(all.Routes, func(o *ir.RouteFragment) bool { return l.routes.attached[o] > 0 })
+	}
+	return out
 }
 
 func (l *Linker) apply(c Change) {

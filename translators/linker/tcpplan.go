@@ -55,6 +55,9 @@ func (l *Linker) attachTCP(t *topology, lf *ir.ListenerFragment, out *ir.Listene
 				chain.Origins = append(chain.Origins, f.Origin.Ref)
 			}
 		}
+		for _, f := range group {
+			t.proxied[f] = chain.TCP != nil
+		}
 		if chain.TCP != nil {
 			out.Chains = append(out.Chains, chain)
 		}

@@ -18,7 +18,10 @@ type topology struct {
 	sets      []*routeSet
 	setOf     map[string]*routeSet // by host reference and domain
 	configs   []*ir.RouteConfig
-	findings  []snapshot.Diagnostic
+	// proxied are the TCP routes that are in some chain; idle the Hosts and TCP routes that are on no listener.
+	proxied  map[*ir.TCPRouteFragment]bool
+	idle     map[snapshot.Ref]bool
+	findings []snapshot.Diagnostic
 }
 
 // configPlan is one route configuration before its routes are filled in.
@@ -40,17 +43,30 @@ type hostPlan struct {
 
 func (l *Linker) rebuildTopology() {
 	old := l.topology
-	t := topology{setOf: map[string]*routeSet{}}
+	t := topology{setOf: map[string]*routeSet{}, proxied: map[*ir.TCPRouteFragment]bool{}, idle: map[snapshot.Ref]bool{}}
 	hosts := l.activeHosts()
 	listeners := l.activeListeners(&t)
 	tcp := sortedFragments(l, func(f *ir.Fragments) []*ir.TCPRouteFragment { return f.TCPRoutes })
-	l.assignSets(&t, hosts, old.setOf)
-	bound := map[*ir.HostFragment]bool{}
-	for _, lf := range listeners {
-		l.attachListener(&t, lf, hosts, tcp, bound)
+	bound, settled := map[*ir.HostFragment]bool{}, make([][]*ir.HostFragment, len(listeners))
+	standing := map[*ir.HostFragment]bool{}
+	for i, lf := range listeners {
+		settled[i] = l.settleHosts(&t, lf, hosts, bound)
+		for _, h := range settled[i] {
+			standing[h] = true
+		}
+	}
+	l.assignSets(&t, slices.DeleteFunc(slices.Clone(hosts), func(h *ir.HostFragment) bool { return bound[h] && !standing[h] }), old.setOf)
+	for i, lf := range listeners {
+		l.attachListener(&t, lf, settled[i], tcp)
+	}
+	for _, f := range tcp {
+		if !t.proxied[f] && f.Origin != nil {
+			t.idle[f.Origin.Ref] = true
+		}
 	}
 	for _, h := range hosts {
 		if !bound[h] && h.Origin != nil {
+			t.idle[h.Origin.Ref] = true
 			t.findings = append(t.findings, h.Origin.About(snapshot.Warning, codeNoListener, "",
 				fmt.Sprintf("no Listener takes the Host, so %q is served nowhere", h.Domain), "create a Listener whose hostBinding selects it"))
 		}
@@ -158,15 +174,7 @@ func bindingTakes(b ir.HostBinding, h *ir.HostFragment) bool {
 }
 
 // attachListener plans one listener with all that attaches to it.
-func (l *Linker) attachListener(t *topology, lf *ir.ListenerFragment, hosts []*ir.HostFragment, tcp []*ir.TCPRouteFragment, bound map[*ir.HostFragment]bool) {
-	var attached []*ir.HostFragment
-	for _, h := range hosts {
-		if bindingTakes(lf.Hosts, h) {
-			bound[h] = true
-			attached = append(attached, h)
-		}
-	}
-	attached = l.settleHosts(t, lf, attached)
+func (l *Linker) attachListener(t *topology, lf *ir.ListenerFragment, attached []*ir.HostFragment, tcp []*ir.TCPRouteFragment) {
 	out := &ir.Listener{Name: lf.Name, Address: lf.Address, Port: lf.Port, UDP: lf.UDP, ProxyProtocol: lf.ProxyProtocol,
 		TLSInspector: lf.TLS, BufferLimit: lf.BufferLimit}
 	if lf.Origin != nil {
@@ -193,11 +201,16 @@ func (l *Linker) attachListener(t *topology, lf *ir.ListenerFragment, hosts []*i
 	t.listeners = append(t.listeners, out)
 }
 
-// settleHosts leaves one host for each domain.
-func (l *Linker) settleHosts(t *topology, lf *ir.ListenerFragment, attached []*ir.HostFragment) []*ir.HostFragment {
+// settleHosts returns the hosts that the listener takes, one for each domain. All that it would take are noted in bound.
+func (l *Linker) settleHosts(t *topology, lf *ir.ListenerFragment, hosts []*ir.HostFragment, bound map[*ir.HostFragment]bool) []*ir.HostFragment {
+	var attached []*ir.HostFragment
 	claims := map[string][]*ir.HostFragment{}
-	for _, h := range attached {
-		claims[h.Domain] = append(claims[h.Domain], h)
+	for _, h := range hosts {
+		if bindingTakes(lf.Hosts, h) {
+			bound[h] = true
+			attached = append(attached, h)
+			claims[h.Domain] = append(claims[h.Domain], h)
+		}
 	}
 	out := attached[:0:0]
 	for _, h := range attached {
