@@ -57,7 +57,7 @@ func startEnvoy(t *testing.T, config []byte) map[string]uint32 {
 	t.Helper()
 	path := envoyPath(t)
 	dir := t.TempDir()
-	file, admin := filepath.Join(dir, "envoy.json"), filepath.Join(dir, "admin")
+	file, admin := filepath.Join(dir, "envoy.pb"), filepath.Join(dir, "admin")
 	if err := os.WriteFile(file, config, 0o600); err != nil {
 		t.Fatal(err)
 	}

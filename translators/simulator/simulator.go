@@ -110,34 +110,42 @@ func receive(chain *ir.HTTPChain, l *ir.Listener, r Request) (x *exchange, statu
 // walk tries the routes in order and shares the requests among those that match.
 func walk(p *ir.Program, vhost *ir.VirtualHost, x *exchange, t *Trace) {
 	left := everything()
-	var missed []Candidate
+	lose := func(r *ir.Route, reason string) {
+		t.lose(Candidate{Kind: "route", Name: r.Name, Match: describeMatch(&r.Match), Reason: reason, Origins: r.Origins})
+	}
+	type miss struct {
+		route  *ir.Route
+		reason string
+	}
+	var misses []miss
 	for _, route := range vhost.Routes {
 		if x.method == "CONNECT" {
 			break
 		}
-		matched, ok := matchPath(&route.Match, x.path)
-		c := Candidate{Kind: "route", Name: route.Name, Match: describeMatch(&route.Match), Origins: route.Origins}
+		m := &route.Match
+		matched, ok := matchPath(m, x.path)
 		if !ok {
-			if c.Reason = nearMiss(&route.Match, x.path); c.Reason != "" && left.size() == whole {
-				missed = append(missed, c)
+			if len(t.Outcomes) == 0 && len(misses) < maxCandidates {
+				if reason := nearMiss(m, x.path); reason != "" {
+					misses = append(misses, miss{route, reason})
+				}
 			}
 			continue
 		}
-		if c.Reason = mismatch(&route.Match, x); c.Reason != "" {
-			if left.size() > 0 {
-				t.lose(c)
+		taken := drawn{}
+		reason := mismatch(m, x)
+		switch {
+		case reason == "" && left.size() == 0:
+			reason = "matches too, but a route before it takes the request"
+		case reason == "":
+			if taken = left.take(m.Fraction); taken.size() == 0 {
+				reason = fmt.Sprintf("%d of %d requests leave it no share", m.Fraction.Numerator, m.Fraction.Denominator)
 			}
+		case left.size() == 0:
 			continue
 		}
-		if left.size() == 0 {
-			c.Reason = "matches too, but a route before it takes the request"
-			t.lose(c)
-			continue
-		}
-		taken := left.take(route.Match.Fraction)
-		if taken.size() == 0 {
-			c.Reason = fmt.Sprintf("its fraction of %d of %d requests leaves it no share", route.Match.Fraction.Numerator, route.Match.Fraction.Denominator)
-			t.lose(c)
+		if reason != "" {
+			lose(route, reason)
 			continue
 		}
 		t.Outcomes = append(t.Outcomes, act(p, route, matched, &taken, x))
@@ -145,8 +153,8 @@ func walk(p *ir.Program, vhost *ir.VirtualHost, x *exchange, t *Trace) {
 	if left.size() == 0 {
 		return
 	}
-	for _, c := range missed {
-		t.lose(c)
+	for _, m := range misses {
+		lose(m.route, m.reason)
 	}
 	reason := fmt.Sprintf("no route of the virtual host takes %s %s", x.method, x.path)
 	if x.method == "CONNECT" {

@@ -377,3 +377,27 @@ func TestSettings(t *testing.T) {
 		}
 	}
 }
+
+func FuzzSimulate(f *testing.F) {
+	f.Add("GET", "https://shop.example/cart/?a=b", "x-tenant: a")
+	f.Add("OPTIONS", "http://[::1]:8080/%2e%2e/%00//..\\?", "connection: upgrade")
+	f.Add("CONNECT", "http://a:1", "x-forwarded-proto: ftp")
+	p := edge()
+	f.Fuzz(func(t *testing.T, method, url, header string) {
+		r, err := ParseRequest(method, url, []string{header})
+		if err != nil {
+			return
+		}
+		trace := Simulate(p, r)
+		sum := 0.0
+		for _, o := range trace.Outcomes {
+			sum += o.Share
+		}
+		if math.Abs(sum-100) > 1e-6 {
+			t.Errorf("shares add up to %g:\n%s", sum, trace.Text())
+		}
+		if again := Simulate(p, r); again.Text() != trace.Text() {
+			t.Errorf("two answers:\n%s\n%s", trace.Text(), again.Text())
+		}
+	})
+}
