@@ -152,13 +152,13 @@ func (e *Emitter) chain(c *ir.FilterChain, quic bool) *chainUnit {
 	e.chains.chains[c] = u
 	m := filterChain(c, quic, e.clusters.world.has, &f)
 	f.check("filter_chain", m)
-	value := f.marshal("filter_chain", m)
+	value, hash := f.framed("filter_chain", fieldChains, m)
 	if len(f) > 0 {
 		u.diagnostics = f.diagnostics(unitName("filter chain", c.Name), leftOut, c.Origins)
 		return u
 	}
 	u.diagnostics = lost.diagnostics(unitName("filter chain", c.Name), "closes connections to a target", c.Origins)
-	u.framed, u.hash = framed(fieldChains, value), contentHash(value)
+	u.framed, u.hash = value, hash
 	return u
 }
 

@@ -88,11 +88,7 @@ func (e *Emitter) Emit(p *ir.Program) Output {
 	e.listeners.update(p.Listeners, refs, e.listener)
 
 	out := Output{Emitted: e.units.total(), Units: e.units}
-	out.Diagnostics = e.secrets.collect(out.Diagnostics)
-	out.Diagnostics = e.endpoints.collect(out.Diagnostics)
-	out.Diagnostics = e.clusters.collect(out.Diagnostics)
-	out.Diagnostics = e.routes.collect(out.Diagnostics)
-	out.Diagnostics = e.listeners.collect(out.Diagnostics)
+	out.Diagnostics = slices.Concat(e.secrets.diagnostics, e.endpoints.diagnostics, e.clusters.diagnostics, e.routes.diagnostics, e.listeners.diagnostics)
 	listeners, clashes := withoutClashes(p.Listeners, e.listeners.resources)
 	out.Diagnostics = snapshot.SortDiagnostics(append(out.Diagnostics, clashes...))
 	out.Resources = ir.ResourceSet{}

@@ -31,6 +31,18 @@ func (m *routeMemo) route(r *ir.Route) *routeUnit {
 	return u
 }
 
+// expect makes room for a route configuration when there is nothing yet.
+func (m *routeMemo) expect(rc *ir.RouteConfig) {
+	if len(m.routes) > 0 {
+		return
+	}
+	n := 0
+	for _, v := range rc.VirtualHosts {
+		n += len(v.Routes)
+	}
+	m.routes = make(map[*ir.Route]*routeUnit, n)
+}
+
 // slack is how many entries may be idle before a sweep is worth its time.
 const slack = 64
 

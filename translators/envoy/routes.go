@@ -90,12 +90,11 @@ func (e *Emitter) buildPart(r *ir.Route, missing []string) *part {
 	}
 	m := routeMessage(r, func(name string) bool { return !slices.Contains(missing, name) }, &f)
 	f.check("route", m)
-	value := f.marshal("route", m)
+	p.framed, p.hash = f.framed("route", fieldRoutes, m)
 	if len(f) > 0 {
 		p.standIn = false
 		return e.closePart(r, p, f)
 	}
-	p.framed, p.hash = framed(fieldRoutes, value), contentHash(value)
 	return p
 }
 
@@ -105,12 +104,10 @@ func (e *Emitter) closePart(r *ir.Route, p *part, reasons faults) *part {
 	var f faults
 	m := closedRoute(r, &f)
 	f.check("route", m)
-	value := f.marshal("route", m)
+	p.framed, p.hash = f.framed("route", fieldRoutes, m)
 	effect := closed
 	if len(f) > 0 {
-		effect = leftOut
-	} else {
-		p.framed, p.hash = framed(fieldRoutes, value), contentHash(value)
+		p.framed, p.hash, effect = nil, 0, leftOut
 	}
 	p.diagnostics = append(p.diagnostics, reasons.diagnostics(unitName("route", r.Name), effect, r.Origins)...)
 	return p
@@ -294,6 +291,7 @@ func (e *Emitter) routeConfig(rc *ir.RouteConfig, old *unit[ir.RouteConfig]) *un
 	now.claim(rc, was)
 	changed := old == nil || old.src != rc || old.resource == nil
 	size := 0
+	e.memo.expect(rc)
 	before := was.hosts
 	for i, v := range rc.VirtualHosts {
 		for len(before) > 0 && before[0].src.Name < v.Name {

@@ -35,9 +35,6 @@ func (w *world) update(name string, there bool) {
 		return
 	}
 	if there {
-		if w.names == nil {
-			w.names = map[string]struct{}{}
-		}
 		w.names[name] = struct{}{}
 	} else {
 		delete(w.names, name)
@@ -52,12 +49,24 @@ type store[S any] struct {
 	kind      string
 	units     []*unit[S]
 	resources []*ir.Resource
-	world     world
+	// diagnostics are those of all units.
+	diagnostics []snapshot.Diagnostic
+	world       world
+	// nodes and refs are those of the last update.
+	nodes []*S
+	refs  stamp
 }
 
 // update brings the store to the program's nodes. A unit whose node has kept its pointer and for which fresh reports true is
 // taken over; build makes the others and is handed the former unit of that name, or nil.
 func (s *store[S]) update(nodes []*S, refs stamp, build func(n *S, old *unit[S]) *unit[S]) {
+	if s.units != nil && refs == s.refs && len(nodes) == len(s.nodes) && (len(nodes) == 0 || &nodes[0] == &s.nodes[0]) {
+		return // The very list of last time.
+	}
+	s.nodes, s.refs = nodes, refs
+	if s.world.names == nil {
+		s.world.names = make(map[string]struct{}, len(nodes))
+	}
 	byName := func(a, b *S) int { return strings.Compare(s.name(a), s.name(b)) }
 	if !slices.IsSortedFunc(nodes, byName) {
 		nodes = slices.Clone(nodes)
@@ -89,18 +98,23 @@ func (s *store[S]) update(nodes []*S, refs stamp, build func(n *S, old *unit[S])
 			u.name, u.src, u.refs = name, n, refs
 			keepResource(u, old)
 			changed = true
+			s.world.update(name, u.resource != nil)
 		}
-		s.world.update(name, u.resource != nil)
 		units = append(units, u)
 	}
 	for _, u := range was {
 		s.gone(u)
 		changed = true
 	}
-	if !changed {
+	if !changed && s.units != nil {
 		return
 	}
-	s.units = units
+	s.units, s.diagnostics = units, nil
+	for _, u := range units {
+		if len(u.diagnostics) > 0 {
+			s.diagnostics = append(s.diagnostics, u.diagnostics...)
+		}
+	}
 	resources := make([]*ir.Resource, 0, len(units))
 	for _, u := range units {
 		if u.resource != nil {
@@ -134,19 +148,4 @@ func keepResource[S any](u, old *unit[S]) {
 	if o.Version == n.Version && len(o.Value) == len(n.Value) && o.EndpointSet == n.EndpointSet && slices.Equal(o.Origins, n.Origins) {
 		u.resource = o
 	}
-}
-
-// collect appends the findings of all units.
-func (s *store[S]) collect(to []snapshot.Diagnostic) []snapshot.Diagnostic {
-	for _, u := range s.units {
-		to = append(to, u.diagnostics...)
-	}
-	return to
-}
-
-// sortOrigins joins lists of origins without duplicates.
-func sortOrigins(lists ...[]ir.Origin) []ir.Origin {
-	all := slices.Concat(lists...)
-	slices.SortFunc(all, ir.Origin.Compare)
-	return slices.Compact(all)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 )
 
 // Field numbers that are spliced: in protobuf, encodings of fields concatenate.
@@ -16,9 +17,18 @@ const (
 	fieldChains       protowire.Number = 3 // Listener.filter_chains
 )
 
-// framed returns the encoding of a length-delimited field.
-func framed(number protowire.Number, value []byte) []byte {
-	return appendFramed(make([]byte, 0, len(value)+protowire.SizeTag(number)+protowire.SizeVarint(uint64(len(value)))), number, value)
+// framed returns the encoding of a message as a length-delimited field, and the hash of the message's own bytes.
+func (f *faults) framed(path string, number protowire.Number, m proto.Message) ([]byte, uint64) {
+	size := deterministic.Size(m)
+	b := make([]byte, 0, size+protowire.SizeTag(number)+protowire.SizeVarint(uint64(size)))
+	b = protowire.AppendVarint(protowire.AppendTag(b, number, protowire.BytesType), uint64(size))
+	start := len(b)
+	b, err := proto.MarshalOptions{Deterministic: true, UseCachedSize: true}.MarshalAppend(b, m)
+	if err != nil {
+		f.add(codeRule, path, "%s", err)
+		return nil, 0
+	}
+	return b, contentHash(b[start:])
 }
 
 func appendFramed(b []byte, number protowire.Number, value []byte) []byte {
