@@ -113,11 +113,6 @@ func walk(p *ir.Program, vhost *ir.VirtualHost, x *exchange, t *Trace) {
 	lose := func(r *ir.Route, reason string) {
 		t.lose(Candidate{Kind: "route", Name: r.Name, Match: describeMatch(&r.Match), Reason: reason, Origins: r.Origins})
 	}
-	type miss struct {
-		route  *ir.Route
-		reason string
-	}
-	var misses []miss
 	for _, route := range vhost.Routes {
 		if x.method == "CONNECT" {
 			break
@@ -125,11 +120,6 @@ func walk(p *ir.Program, vhost *ir.VirtualHost, x *exchange, t *Trace) {
 		m := &route.Match
 		matched, ok := matchPath(m, x.path)
 		if !ok {
-			if len(t.Outcomes) == 0 && len(misses) < maxCandidates {
-				if reason := nearMiss(m, x.path); reason != "" {
-					misses = append(misses, miss{route, reason})
-				}
-			}
 			continue
 		}
 		taken := drawn{}
@@ -153,8 +143,13 @@ func walk(p *ir.Program, vhost *ir.VirtualHost, x *exchange, t *Trace) {
 	if left.size() == 0 {
 		return
 	}
-	for _, m := range misses {
-		lose(m.route, m.reason)
+	for _, route := range vhost.Routes {
+		if _, ok := matchPath(&route.Match, x.path); ok || len(t.Outcomes) > 0 {
+			continue
+		}
+		if reason := nearMiss(&route.Match, x.path); reason != "" {
+			lose(route, reason)
+		}
 	}
 	reason := fmt.Sprintf("no route of the virtual host takes %s %s", x.method, x.path)
 	if x.method == "CONNECT" {

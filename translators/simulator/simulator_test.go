@@ -378,6 +378,99 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+func TestText(t *testing.T) {
+	p := edge()
+	p.Clusters = append(p.Clusters, &ir.Cluster{Name: "dns", Host: "up.example", Port: 443, Discovery: ir.DiscoveryLogicalDNS, TLS: &ir.UpstreamTLS{}},
+		&ir.Cluster{Name: "pods", EndpointSet: "k8s/default/pods/80", Discovery: ir.DiscoveryEDS})
+	p.RouteConfigs[0].VirtualHosts[0].Routes = []*ir.Route{{
+		Name: "split", Match: ir.Match{PathKind: ir.PathPrefix, Path: "/"},
+		Forward: &ir.Forward{AutoHostRewrite: true, Priority: "high", Upgrades: []string{"websocket"}, Mirrors: []ir.Mirror{{Cluster: "shadow", Fraction: &ir.Fraction{Numerator: 5, Denominator: 100}}},
+			Clusters: []ir.WeightedCluster{{Cluster: "dns", Weight: 1, RequestHeaders: ir.HeaderChanges{Add: []ir.HeaderValue{{Name: "x-c", Value: "1", Append: true}}}}, {Cluster: "pods", Weight: 2}}},
+		RequestHeaders: ir.HeaderChanges{Remove: []string{"x-r"}}, ResponseHeaders: ir.HeaderChanges{Add: []ir.HeaderValue{{Name: "x-s", Value: "2"}}},
+		CORS:    &ir.CORS{OriginRegex: []string{"http://.*"}},
+		Origins: []ir.Origin{{Kind: "Mapping", Namespace: "a", Name: "1"}, {Kind: "Mapping", Namespace: "a", Name: "2"}, {Kind: "Mapping", Namespace: "a", Name: "3"}, {Kind: "Mapping", Namespace: "a", Name: "4"}},
+	}}
+	trace := simulate(t, p, "GET", "http://a.example:8080/./x", "Connection: keep-alive, Upgrade", "Upgrade: WebSocket")
+	want := `GET http://a.example:8080/./x
+  listener      http (port 8080)  from Listener/default/http
+  filter chain  clear (every connection)  from Listener/default/http
+  routes        clear
+  virtual host  all (domain "*")
+  seen as       a.example:8080/x (as Envoy normalises it)
+100 % forwarded
+  route         split (prefix "/")  from Mapping/a/1, Mapping/a/2, Mapping/a/3 and 1 more
+  cluster       33.3333 % dns (https://up.example:443)
+    host up.example
+    request       add x-c: 1
+  cluster       66.6667 % pods (http to the endpoints of k8s/default/pods/80)
+  upstream sees a.example:8080/x
+  timeout       none
+  priority      high
+  mirror        5 % of these to shadow
+  request       remove x-r
+  response      set x-s: 2
+`
+	if have := trace.Text(); have != want {
+		t.Errorf("have\n%swant\n%s", have, want)
+	}
+	for _, c := range []struct {
+		method  string
+		headers []string
+		kind    OutcomeKind
+		status  uint32
+	}{
+		{"GET", []string{"connection: upgrade", "upgrade: h2c"}, Intercepted, 403},
+		{"OPTIONS", []string{"origin: http://o", "access-control-request-method: PUT"}, Intercepted, 200},
+		{"OPTIONS", []string{"origin: ftp://o", "access-control-request-method: PUT"}, Forwarded, 0},
+		{"CONNECT", nil, NotFound, 404},
+	} {
+		trace := simulate(t, p, c.method, "http://a.example:8080/", c.headers...)
+		if o := trace.Outcomes[0]; o.Kind != c.kind || o.Status != c.status {
+			t.Errorf("%s %v: %s %d, want %s %d", c.method, c.headers, o.Kind, o.Status, c.kind, c.status)
+		}
+	}
+}
+
+func TestPickListener(t *testing.T) {
+	p := edge()
+	p.Listeners = append(p.Listeners, &ir.Listener{Name: "https-2", Port: 9443, TLSInspector: true, Chains: p.Listeners[1].Chains}, &ir.Listener{Name: "quic", Port: 443, UDP: true, Chains: p.Listeners[1].Chains})
+	for _, c := range []struct{ url, listener, want, lost string }{
+		{"https://shop.example/", "", "https", "https-2"},
+		{"https://shop.example:9443/", "", "https-2", ""},
+		{"https://shop.example/", "https-2", "https-2", ""},
+		{"https://shop.example/", "nowhere", "", ""},
+		{"http://shop.example:7/", "", "http", ""},
+		{"https://nobody.test/", "", "", "https"},
+	} {
+		r, err := ParseRequest("", c.url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Listener = c.listener
+		trace := Simulate(p, r)
+		have, lost := "", ""
+		if trace.Listener != nil {
+			have = trace.Listener.Name
+		}
+		for _, l := range trace.Candidates {
+			if l.Kind == "listener" && (lost == "" || l.Name == c.lost) {
+				lost = l.Name
+			}
+		}
+		if have != c.want || lost != c.lost || have == "" && trace.Outcomes[0].Kind != Refused {
+			t.Errorf("%s at %q: %q, lost %q; want %q, %q\n%s", c.url, c.listener, have, lost, c.want, c.lost, trace.Text())
+		}
+	}
+	r, _ := ParseRequest("", "https://shop.example/cart/", nil)
+	r.Listener = "quic"
+	if trace := Simulate(p, r); trace.Outcomes[0].Kind != Refused {
+		t.Errorf("chains for transport protocol tls take no QUIC:\n%s", trace.Text())
+	}
+	if trace := Simulate(nil, r); trace.Outcomes[0].Kind != Refused {
+		t.Errorf("no program:\n%s", trace.Text())
+	}
+}
+
 func FuzzSimulate(f *testing.F) {
 	f.Add("GET", "https://shop.example/cart/?a=b", "x-tenant: a")
 	f.Add("OPTIONS", "http://[::1]:8080/%2e%2e/%00//..\\?", "connection: upgrade")
