@@ -48,42 +48,46 @@ func (c claim) compare(o claim) int {
 
 // set puts a file's content in place of what it had; nil removes the file.
 func (w *world) set(name string, c *content) {
+	touched := map[snapshot.Ref]bool{}
 	if old := w.files[name]; old != nil {
 		for p := range old.all() {
-			r := p.object.Ref
-			w.claim(r, slices.DeleteFunc(w.claims[r], func(c claim) bool { return c.file == name }))
+			touched[p.object.Ref] = true
+		}
+		for r := range touched {
+			w.claims[r] = slices.DeleteFunc(w.claims[r], func(c claim) bool { return c.file == name })
 		}
 	}
-	if c == nil {
+	if c != nil {
+		w.files[name] = c
+		index := 0
+		add := func(p placed, kept bool) {
+			r := p.object.Ref
+			touched[r] = true
+			w.claims[r] = append(w.claims[r], claim{p, name, index, kept})
+			index++
+		}
+		for i := range c.units {
+			for _, p := range c.units[i].objects {
+				add(p, false)
+			}
+		}
+		for _, p := range c.kept {
+			add(p, true)
+		}
+	} else {
 		delete(w.files, name)
-		return
 	}
-	w.files[name] = c
-	index, standing := 0, 0
-	for i := range c.units {
-		standing += len(c.units[i].objects)
-	}
-	for p := range c.all() {
-		r := p.object.Ref
-		w.claim(r, append(w.claims[r], claim{p, name, index, index >= standing}))
-		index++
-	}
-}
-
-func (w *world) claim(r snapshot.Ref, claims []claim) {
-	w.dirty[r] = true
-	switch len(claims) {
-	case 0:
-		delete(w.claims, r)
+	for r := range touched {
+		w.dirty[r] = true
 		delete(w.twice, r)
-		return
-	case 1:
-		delete(w.twice, r)
-	default:
-		slices.SortFunc(claims, claim.compare)
-		w.twice[r] = true
+		switch claims := w.claims[r]; {
+		case len(claims) == 0:
+			delete(w.claims, r)
+		case len(claims) > 1:
+			slices.SortFunc(claims, claim.compare)
+			w.twice[r] = true
+		}
 	}
-	w.claims[r] = claims
 }
 
 // snapshot derives the snapshot of the present state. changed is false when it says the same as the last one.
@@ -100,10 +104,12 @@ func (w *world) snapshot() (s *snapshot.Snapshot, changed bool) {
 	clear(w.dirty)
 	slices.SortFunc(put, func(a, b *snapshot.Object) int { return a.Ref.Compare(b.Ref) })
 	slices.SortFunc(remove, snapshot.Ref.Compare)
-	base := w.last
-	w.last = base.Derive(put, remove, w.findings())
-	changed = !slices.Equal(base.Findings(), w.last.Findings()) || len(w.last.Changes(base)) > 0
-	return w.last, changed
+	next := w.last.Derive(put, remove, w.findings())
+	if len(next.Changes(w.last)) == 0 && slices.Equal(next.Findings(), w.last.Findings()) {
+		return w.last, false
+	}
+	w.last = next
+	return next, true
 }
 
 // findings returns the diagnostics of all files, sorted.

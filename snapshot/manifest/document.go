@@ -23,6 +23,8 @@ const (
 	maxExpanded = 200_000
 	// maxJSON is the greatest size of one document's JSON, in bytes: aliases can make it greater than its text.
 	maxJSON = 64 << 20
+	// maxFailures is how many documents of one file may be broken before the rest is given up.
+	maxFailures = 1000
 )
 
 // Document is one object as it was written, or the reason why it could not be read.
@@ -113,6 +115,8 @@ type stream struct {
 	valid bool // the whole file is UTF-8
 	docs  []Document
 
+	failures int
+
 	scanner plain
 	out     []byte // the JSON of documents before, and room for more
 	left    int    // how much text is still to be read, about
@@ -120,6 +124,9 @@ type stream struct {
 
 // document reads one document of the stream.
 func (s *stream) document(line int, text []byte) {
+	if s.failures > maxFailures {
+		return
+	}
 	if !s.valid && !utf8.Valid(text) {
 		s.fail(line, text, encodingProblem(text))
 		return
@@ -220,6 +227,10 @@ func (s *stream) list(line int, text, out []byte, list []item) {
 }
 
 func (s *stream) fail(line int, text []byte, p problem) {
+	if s.failures++; s.failures > maxFailures {
+		p = problem{code: TooBig, line: p.line, message: fmt.Sprintf("more than %d documents of the file are broken; the rest is not read", maxFailures),
+			help: "see the first of them"}
+	}
 	s.docs = append(s.docs, failed(s.file, line, text, p))
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -201,7 +200,7 @@ func (f *full) pairs(n *yaml.Node, to []pair, seen map[string]int, depth int) ([
 			return nil, &problem{code: Encoding, line: line - 1, message: "an escape in the key makes no valid text", help: "write the character itself"}
 		}
 		if before, twice := own[key.Value]; twice {
-			return nil, &problem{code: DuplicateKey, line: line - 1, message: fmt.Sprintf("the key %q stands in this mapping already, %s further up", shown(key), lines(line-before)),
+			return nil, &problem{code: DuplicateKey, line: line - 1, message: fmt.Sprintf("the key %q stands in this mapping already, %s", shown(key), above(line-before)),
 				help: "remove one of the two"}
 		}
 		own[key.Value] = line
@@ -325,80 +324,12 @@ func shown(n *yaml.Node) string {
 	return n.Value
 }
 
-func lines(n int) string {
-	if n == 1 {
-		return "1 line"
+func above(lines int) string {
+	switch lines {
+	case 0:
+		return "on the same line"
+	case 1:
+		return "one line further up"
 	}
-	return strconv.Itoa(n) + " lines"
-}
-
-var yamlError = regexp.MustCompile(`^yaml: (?:unmarshal errors:\s*)?(?:line (\d+): )?`)
-
-// syntax turns an error of the parser into a problem that says where and what would be right.
-func (f *full) syntax(err error) *problem {
-	if at := templateLine(f.text); at >= 0 {
-		return template(at)
-	}
-	text := err.Error()
-	p := &problem{code: SyntaxYAML}
-	if m := yamlError.FindStringSubmatch(text); m != nil {
-		text = text[len(m[0]):]
-		if n, err := strconv.Atoi(m[1]); err == nil && n > 0 {
-			p.line = min(n-1, bytes.Count(f.text, []byte{'\n'}))
-		}
-	}
-	for _, e := range explanations {
-		if strings.Contains(text, e.contains) {
-			p.help = e.help
-			break
-		}
-	}
-	p.message = text
-	if at := tabLine(f.text); strings.Contains(text, "cannot start any token") && at >= 0 {
-		p.line, p.message, p.help = at, "the line is indented with a tab", "YAML is indented with spaces"
-	}
-	return p
-}
-
-// explanations say what would be right, by the parser's message.
-var explanations = []struct{ contains, help string }{
-	{"mapping values are not allowed", "a value with ': ' in it needs quotes; else the indentation is wrong"},
-	{"did not find expected key", "check the indentation and the quotes of this line and the one before"},
-	{"did not find expected '-' indicator", "entries of a list stand in one column"},
-	{"could not find expected ':'", "a key needs ': ' and a value"},
-	{"unexpected end of stream", "a quote or bracket is not closed"},
-	{"did not find expected ',' or", "a bracket is not closed, or a comma is missing"},
-	{"cannot start any token", "text that starts with this character needs quotes"},
-	{"unknown anchor", "define the anchor (&name) in the same document, before it is used"},
-	{"unknown escape character", `in "double quotes" a backslash is written \\; 'single quotes' take it as it is`},
-	{"control characters are not allowed", "remove the character; binary data belongs in base64"},
-}
-
-// tabLine returns the first line that is indented with a tab, counted from 0, or -1.
-func tabLine(text []byte) int {
-	line := 0
-	for l := range bytes.Lines(text) {
-		if c := bytes.TrimLeft(l, " "); len(c) > 0 && c[0] == '\t' && len(bytes.TrimSpace(c)) > 0 {
-			return line
-		}
-		line++
-	}
-	return -1
-}
-
-// templateLine returns the first line with "{{" outside of a comment, counted from 0, or -1.
-func templateLine(text []byte) int {
-	line := 0
-	for l := range bytes.Lines(text) {
-		if at := bytes.Index(l, []byte("{{")); at >= 0 && bytes.Contains(l, []byte("}}")) && bytes.IndexByte(l[:at], '#') < 0 {
-			return line
-		}
-		line++
-	}
-	return -1
-}
-
-func template(line int) *problem {
-	return &problem{code: Template, line: line, message: "the text holds a template expression, {{ }}, that was not rendered",
-		help: "render it first, as in: helm template NAME CHART | chancery check -"}
+	return strconv.Itoa(lines) + " lines further up"
 }

@@ -16,7 +16,7 @@ func (s *stream) json(line int, text []byte) bool {
 	var c checker
 	for at, counted := 0, 0; ; {
 		at = skipBlank(text, at)
-		if at == len(text) {
+		if at == len(text) || s.failures > maxFailures {
 			return true
 		}
 		line += bytes.Count(text[counted:at], []byte{'\n'})
@@ -26,10 +26,10 @@ func (s *stream) json(line int, text []byte) bool {
 			if len(s.docs) == before && !looksLikeJSON(text[at:]) {
 				return false
 			}
-			if t := templateLine(text[at:]); t >= 0 {
+			next := resync(text, at)
+			if t := templateLine(text[at:next]); t >= 0 {
 				p = template(t)
 			}
-			next := resync(text, at)
 			s.fail(line, text[at:next:next], *p)
 			at = next
 			continue
