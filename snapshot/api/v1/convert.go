@@ -3,16 +3,6 @@ package v1
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// Serves reports whether the kind exists in this version. Host and Listener are younger.
-func Serves(kind string) bool {
-	switch kind {
-	case "AuthService", "ConsulResolver", "DevPortal", "KubernetesEndpointResolver", "KubernetesServiceResolver",
-		"LogService", "Mapping", "Module", "RateLimitService", "TCPMapping", "TLSContext", "TracingService":
-		return true
-	}
-	return false
-}
-
 // Convert returns the spec in the form of version v2. Both versions have the same specs, so it is the spec itself; v1
 // survives as a version because clusters still store it. Source: Emissary's CRDs.
 func Convert(kind string, spec jsontext.Value) jsontext.Value { return spec }

@@ -11,9 +11,6 @@ import (
 	"github.com/chancery-gateway/chancery/snapshot/api/internal/jsonobject"
 )
 
-// Serves reports whether the kind exists in this version. Listener is younger.
-func Serves(kind string) bool { return kind == "Host" || renamed[kind] != nil }
-
 // Marker stands before every ambassador_id that Emissary's conversion writes into v2 from v3alpha1, so that readers of v2
 // overlook the object. It means nothing to a reader of v3alpha1.
 const Marker = "--apiVersion-v3alpha1-only--"
@@ -21,19 +18,14 @@ const Marker = "--apiVersion-v3alpha1-only--"
 // renamed lists, by kind, the fields of v2 that have another name in v3alpha1. They are younger than v2 and kept in it
 // under a name of their own.
 var renamed = map[string][][2]string{
-	"AuthService":                {{"v3StatsName", "stats_name"}, {"v3CircuitBreakers", "circuit_breakers"}},
-	"ConsulResolver":             {},
-	"DevPortal":                  {},
-	"KubernetesEndpointResolver": {},
-	"KubernetesServiceResolver":  {},
-	"LogService":                 {{"v3ProtocolVersion", "protocol_version"}, {"v3StatsName", "stats_name"}},
-	"Mapping":                    {{"v3health_checks", "health_checks"}, {"v3StatsName", "stats_name"}},
-	"Module":                     {},
-	"RateLimitService":           {{"v3StatsName", "stats_name"}, {"v3GRPC", "grpc"}},
-	"TCPMapping":                 {{"v3StatsName", "stats_name"}},
-	"TLSContext":                 {{"v3CRLSecret", "crl_secret"}},
-	"TracingService":             {{"v3StatsName", "stats_name"}, {"v3CustomTags", "custom_tags"}},
-	"Host":                       {{"selector", "mappingSelector"}},
+	"AuthService":      {{"v3StatsName", "stats_name"}, {"v3CircuitBreakers", "circuit_breakers"}},
+	"LogService":       {{"v3ProtocolVersion", "protocol_version"}, {"v3StatsName", "stats_name"}},
+	"Mapping":          {{"v3health_checks", "health_checks"}, {"v3StatsName", "stats_name"}},
+	"RateLimitService": {{"v3StatsName", "stats_name"}, {"v3GRPC", "grpc"}},
+	"TCPMapping":       {{"v3StatsName", "stats_name"}},
+	"TLSContext":       {{"v3CRLSecret", "crl_secret"}},
+	"TracingService":   {{"v3StatsName", "stats_name"}, {"v3CustomTags", "custom_tags"}},
+	"Host":             {{"selector", "mappingSelector"}},
 }
 
 // younger lists, by kind, further fields that only v3alpha1 has.
