@@ -93,7 +93,7 @@ var definitions = []*Definition{
 
 	hostPort("ads-address", "127.0.0.1:8003", "address of the xDS server", func(s *Settings) *string { return &s.ADSAddress }),
 	number("admin-port", "8001", "loopback port of Envoy's admin interface", 1, 65535, func(s *Settings) *int { return &s.AdminPort }),
-	number("ready-port", "8006", "loopback port of Envoy's ready listener", 1, 32767, func(s *Settings) *int { return &s.ReadyPort }, Variable{"AMBASSADOR_READY_PORT", readyPort}),
+	number("ready-port", "8006", "loopback port of Envoy's ready listener", 1, 65535, func(s *Settings) *int { return &s.ReadyPort }, Variable{"AMBASSADOR_READY_PORT", readyPort}),
 	address("health-address", "0.0.0.0", "address of health, diagnostics and metrics", func(s *Settings) *string { return &s.HealthAddress }, "AMBASSADOR_HEALTHCHECK_BIND_ADDRESS"),
 	number("health-port", "8877", "port of health, diagnostics and metrics, 0 for any free one", 0, 65535, func(s *Settings) *int { return &s.HealthPort }, Variable{Name: "AMBASSADOR_HEALTHCHECK_BIND_PORT"}),
 	choice("health-family", "any", "IP family of the health server", []string{"any", "ipv4_only", "ipv6_only"}, func(s *Settings) *string { return &s.HealthFamily }, Variable{"AMBASSADOR_HEALTHCHECK_IP_FAMILY", lower}),
