@@ -413,6 +413,20 @@ func TestDuplicateAndStaleNoncesAreIgnored(t *testing.T) {
 	})
 }
 
+// A state-of-the-world client that is busy may answer the newest response only: Envoy does so while clusters warm.
+func TestOneAnswerStandsForTheOlderOnes(t *testing.T) {
+	s := newServer(Options{})
+	set := small()
+	s.Publish(set)
+	c := connect(t, serve(t, s), false)
+	c.boot(set)
+	s.PublishEndpoints([]*ir.Resource{res(ir.TypeEndpoint, "e1", "2")}, nil)
+	c.next(ir.TypeEndpoint)
+	s.PublishEndpoints([]*ir.Resource{res(ir.TypeEndpoint, "e2", "2")}, nil)
+	c.expect(ir.TypeEndpoint, []string{"e2"})
+	settled(t, s, s.Publish(with(set, res(ir.TypeEndpoint, "e1", "2"), res(ir.TypeEndpoint, "e2", "2"))))
+}
+
 func TestReconnectDelta(t *testing.T) {
 	s := newServer(Options{})
 	set := small()

@@ -1,7 +1,6 @@
 package xds
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -98,101 +97,6 @@ func TestBlame(t *testing.T) {
 	} {
 		if got := namesOf(blamed(all, tt.text)); !slices.Equal(got, tt.want) {
 			t.Errorf("%q: %v, want %v", tt.text, got, tt.want)
-		}
-	}
-}
-
-// TestRandomHistory drives clients of either protocol through random publications, endpoint changes, refusals,
-// subscriptions and reconnects; whatever happened, each ends with exactly what is served under what it subscribed to.
-func TestRandomHistory(t *testing.T) {
-	both(t, func(t *testing.T, delta bool) {
-		for seed := range uint64(12) {
-			t.Run(fmt.Sprint(seed), func(t *testing.T) { history(t, delta, rand.New(rand.NewPCG(seed, 7))) })
-		}
-	})
-}
-
-func history(t *testing.T, delta bool, dice *rand.Rand) {
-	s := newServer(Options{})
-	conn := serve(t, s)
-	draw := func() ir.ResourceSet {
-		list := []*ir.Resource{res(ir.TypeListener, "l", fmt.Sprint(dice.IntN(2)))}
-		for i := range 6 {
-			if dice.IntN(3) > 0 {
-				e := fmt.Sprintf("e%d", i)
-				list = append(list, cluster(fmt.Sprintf("c%d", i), fmt.Sprint(dice.IntN(3)), e), res(ir.TypeEndpoint, e, fmt.Sprint(dice.IntN(3))))
-			}
-			if dice.IntN(2) > 0 {
-				list = append(list, res(ir.TypeRouteConfig, fmt.Sprintf("r%d", i), fmt.Sprint(dice.IntN(3))))
-			}
-		}
-		return world(list...)
-	}
-	n := s.Publish(draw())
-	c := connect(t, conn, delta)
-	c.subscribe(ir.TypeCluster)
-	c.subscribe(ir.TypeListener)
-	names := map[string][]string{ir.TypeEndpoint: nil, ir.TypeRouteConfig: nil}
-	for i := range 6 {
-		names[ir.TypeEndpoint] = append(names[ir.TypeEndpoint], fmt.Sprintf("e%d", i))
-		names[ir.TypeRouteConfig] = append(names[ir.TypeRouteConfig], fmt.Sprintf("r%d", i))
-	}
-	c.subscribe(ir.TypeEndpoint, names[ir.TypeEndpoint]...)
-	c.subscribe(ir.TypeRouteConfig, names[ir.TypeRouteConfig]...)
-	holds := map[string]map[string]string{}
-	take := func(a answer) {
-		m := holds[a.typeURL]
-		if m == nil || !delta && (a.typeURL == ir.TypeCluster || a.typeURL == ir.TypeListener) {
-			m = map[string]string{}
-			holds[a.typeURL] = m
-		}
-		for k, v := range a.got {
-			m[k] = v
-		}
-		for _, k := range a.removed {
-			delete(m, k)
-		}
-		c.ack(a)
-	}
-	for range 60 {
-		switch dice.IntN(4) {
-		case 0:
-			n = s.Publish(draw())
-		case 1:
-			i := dice.IntN(6)
-			s.PublishEndpoints([]*ir.Resource{res(ir.TypeEndpoint, fmt.Sprintf("e%d", i), fmt.Sprint(dice.IntN(3)))}, nil)
-		default:
-			select {
-			case a := <-c.answer:
-				take(a)
-			default:
-			}
-		}
-	}
-	n = s.Publish(draw())
-	for done := false; !done; {
-		select {
-		case a := <-c.answer:
-			take(a)
-		default:
-			ok, _, changed := s.acknowledged.at(n)
-			if done = ok; !ok {
-				select {
-				case a := <-c.answer:
-					take(a)
-				case <-changed:
-				}
-			}
-		}
-	}
-	for typ, list := range s.Served() {
-		for _, r := range list {
-			if got := holds[typ][r.Name]; got != r.Version {
-				t.Errorf("%s %s: the client holds %q, served is %q", shortType(typ), r.Name, got, r.Version)
-			}
-		}
-		if (delta || typ == ir.TypeCluster || typ == ir.TypeListener) && len(holds[typ]) != len(list) {
-			t.Errorf("%s: the client holds %v, served are %v", shortType(typ), holds[typ], namesOf(list))
 		}
 	}
 }

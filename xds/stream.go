@@ -189,7 +189,10 @@ func (st *stream) subscribe(sub *subscription, q *request, first bool, now time.
 		sub.subscribeDelta(q, first)
 	} else {
 		if q.nonce != "" && !first && q.nonce != sub.nonce {
-			return // stale: the client will answer the newer response with its whole subscription
+			// Stale: the client will answer the newer response with its whole subscription. But what it has dropped by now
+			// it no longer holds, even if that answer asks for it again.
+			sub.dropMissing(q.names)
+			return
 		}
 		sub.subscribeWhole(q)
 		if first && sub.wildcard && q.version != "" && st.goal != nil {

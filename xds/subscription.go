@@ -200,6 +200,22 @@ func (s *subscription) subscribeWhole(q *request) {
 	}
 }
 
+// dropMissing forgets the names that a state-of-the-world client no longer lists.
+func (s *subscription) dropMissing(listed []string) {
+	if s.wildcard {
+		return
+	}
+	kept := make(map[string]struct{}, len(listed))
+	for _, name := range listed {
+		kept[name] = struct{}{}
+	}
+	for name := range s.names {
+		if _, ok := kept[name]; !ok {
+			s.forget(name)
+		}
+	}
+}
+
 // answer takes out the response that the client answers, as the last of the result; none when nothing waits for that
 // nonce. In the state of the world an answer also stands for the older ones, for a client may leave those out.
 func (s *subscription) answer(nonce string, whole bool) []response {
