@@ -56,7 +56,7 @@ func (l *lowering) probe(p probe) {
 	if tls {
 		c.TLS = &ir.UpstreamTLS{}
 	}
-	c.Name = clusterName(c, "")
+	c.Name = clusterName(c, "", l.scratch[:0])
 	known := false
 	for _, other := range l.out.Clusters {
 		known = known || other.Name == c.Name
@@ -70,7 +70,7 @@ func (l *lowering) probe(p probe) {
 	}
 	pattern := ir.HostPattern{Kind: ir.HostEvery}
 	l.out.Routes = append(l.out.Routes, &ir.RouteFragment{
-		Origin: l.o, Hosts: pattern, Route: r, Group: groupKey(pattern, &r.Match, 0), Order: orderKey(pattern, nil, &r.Match, 0),
+		Origin: l.o, Hosts: pattern, Route: r, Group: groupKey(pattern, &r.Match, 0, l.scratch[:0]), Order: orderKey(pattern, nil, &r.Match, 0, l.scratch[:0]),
 	})
 }
 

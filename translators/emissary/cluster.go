@@ -93,7 +93,7 @@ func (l *lowering) cluster(u upstream) (*ir.Cluster, []ir.HashPolicy, service) {
 		return nil, nil, svc
 	}
 	c.StatName = statName(cmp.Or(u.statsName, l.set.statsName), svc, tls != nil)
-	c.Name = clusterName(c, u.tag)
+	c.Name = clusterName(c, u.tag, l.scratch[:0])
 	l.out.Clusters = append(l.out.Clusters, c)
 	return c, hash, svc
 }
@@ -186,17 +186,20 @@ func statName(user string, svc service, tls bool) string {
 	if plain := uint32(80); svc.port != plain && !(tls && svc.port == 443) || tls && svc.port == plain {
 		name = svc.hostPort()
 	}
-	return mangle(name)
+	return string(appendMangled(make([]byte, 0, 64), name))
 }
 
-// mangle replaces everything but letters, digits and "_" by "_".
-func mangle(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
+// appendMangled appends s with everything but letters and digits as "_".
+func appendMangled(b []byte, s string) []byte {
+	for i := range len(s) {
+		c := s[i]
+		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
+			b = append(b, c)
+		} else {
+			b = append(b, '_')
 		}
-		return '_'
-	}, s)
+	}
+	return b
 }
 
 // checkNumber converts to uint32, or reports what is out of range.

@@ -113,13 +113,13 @@ func TestClusterIdentityIsComplete(t *testing.T) {
 			HeaderCase: []string{"a"},
 		}
 	}
-	base := identity(full(), "")
+	base := identity(full(), "", nil)
 	changed := 0
 	var walk func(v reflect.Value, path string, root *ir.Cluster)
 	walk = func(v reflect.Value, path string, root *ir.Cluster) {
 		check := func() {
 			changed++
-			if identity(root, "") == base {
+			if identity(root, "", nil) == base {
 				t.Errorf("%s is not part of the identity", path)
 			}
 		}
@@ -176,7 +176,7 @@ func TestClusterIdentityIsComplete(t *testing.T) {
 	if changed < 40 {
 		t.Errorf("only %d fields looked at", changed)
 	}
-	if identity(full(), "tag") == base {
+	if identity(full(), "tag", nil) == base {
 		t.Error("the tag is not part of the identity")
 	}
 }

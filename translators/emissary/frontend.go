@@ -188,6 +188,10 @@ type lowering struct {
 	failed bool
 	// upstreamService is the service that cluster parsed.
 	upstreamService service
+	// refs is the origin list; nodes share it.
+	refs []ir.Origin
+	// scratch is room for keys that are built byte by byte.
+	scratch [512]byte
 }
 
 func (l *lowering) report(s snapshot.Severity, c *snapshot.Code, path, message, help string) {
@@ -206,7 +210,12 @@ func (l *lowering) warn(c *snapshot.Code, path, message, help string) {
 }
 
 // origins returns the origin list of nodes that this object made.
-func (l *lowering) origins() []ir.Origin { return []ir.Origin{l.o.Ref} }
+func (l *lowering) origins() []ir.Origin {
+	if l.refs == nil {
+		l.refs = []ir.Origin{l.o.Ref}
+	}
+	return l.refs
+}
 
 // other reports kinds whose effect is not built.
 func (l *lowering) other() {

@@ -9,19 +9,18 @@ import (
 )
 
 // clusterName returns a readable text with a hash of everything that makes the cluster what it is, Name and Origins apart.
-// It does not depend on what other clusters there are.
-func clusterName(c *ir.Cluster, tag string) string {
+// It does not depend on what other clusters there are. buf is room to work in.
+func clusterName(c *ir.Cluster, tag string, buf []byte) string {
 	const readable = 40
-	name := make([]byte, 0, readable+17)
-	name = append(name, "cluster_"...)
+	sum := identity(c, tag, buf)
+	name := append(buf, "cluster_"...)
 	if tag != "" {
-		name = append(append(name, mangle(tag)...), '_')
+		name = append(appendMangled(name, tag), '_')
 	}
-	switch {
-	case c.EndpointSet != "":
-		name = append(name, mangle(c.Service+"."+c.Namespace)...)
-	default:
-		name = append(name, mangle(c.Host)...)
+	if c.EndpointSet != "" {
+		name = appendMangled(append(appendMangled(name, c.Service), '_'), c.Namespace)
+	} else {
+		name = appendMangled(name, c.Host)
 	}
 	if c.TLS != nil {
 		name = append(name, "_otls"...)
@@ -29,14 +28,12 @@ func clusterName(c *ir.Cluster, tag string) string {
 	if len(name) > readable {
 		name = name[:readable]
 	}
-	sum := identity(c, tag)
 	return string(hex.AppendEncode(append(name, '-'), sum[:8]))
 }
 
 // identity hashes every field of the cluster but Name and Origins, and the tag.
-func identity(c *ir.Cluster, tag string) [sha256.Size]byte {
-	var buf [512]byte
-	e := encoder(buf[:0])
+func identity(c *ir.Cluster, tag string, buf []byte) [sha256.Size]byte {
+	e := encoder(buf)
 	e.text(tag)
 	e.text(c.StatName)
 	e.text(string(c.Discovery))

@@ -48,8 +48,8 @@ func (l *lowering) mapping(spec *api.MappingSpec) {
 	if r.Forward != nil {
 		l.linkerd(r, spec)
 	}
-	frag.Group = groupKey(pattern, &r.Match, precedence)
-	frag.Order = orderKey(pattern, authority, &r.Match, precedence)
+	frag.Group = groupKey(pattern, &r.Match, precedence, l.scratch[:0])
+	frag.Order = orderKey(pattern, authority, &r.Match, precedence, l.scratch[:0])
 	l.out.Routes = append(l.out.Routes, frag)
 }
 

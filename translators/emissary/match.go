@@ -217,10 +217,10 @@ func checkGlob(name string) error {
 	return nil
 }
 
-// groupKey identifies the match: everything that decides which requests come here, but case_sensitive, as in Emissary.
-func groupKey(p ir.HostPattern, m *ir.Match, precedence int64) string {
-	var buf [256]byte
-	e := encoder(buf[:0])
+// groupKey identifies the match: everything that decides which requests come here, but case_sensitive, as in Emissary. buf
+// is room to work in.
+func groupKey(p ir.HostPattern, m *ir.Match, precedence int64, buf []byte) string {
+	e := encoder(buf)
 	e.number(uint64(p.Kind))
 	e.text(p.Value)
 	e.text(p.Port)
@@ -240,7 +240,8 @@ func groupKey(p ir.HostPattern, m *ir.Match, precedence int64) string {
 
 // orderKey puts routes in Emissary's order when sorted descending: precedence, length of the path, weight of the headers
 // and of the query parameters, kind of path, and then texts. It is total over groups and knows no names of objects.
-func orderKey(p ir.HostPattern, authority *ir.ValueMatch, m *ir.Match, precedence int64) string {
+// buf is room to work in.
+func orderKey(p ir.HostPattern, authority *ir.ValueMatch, m *ir.Match, precedence int64, buf []byte) string {
 	headers, query, regexes := 0, 0, 0
 	for i := range m.Headers {
 		headers += specificity(&m.Headers[i], &regexes)
@@ -258,8 +259,7 @@ func orderKey(p ir.HostPattern, authority *ir.ValueMatch, m *ir.Match, precedenc
 	case ir.PathRegex:
 		kind = 0
 	}
-	var buf [256]byte
-	k := binary.BigEndian.AppendUint64(buf[:0], uint64(precedence)^1<<63)
+	k := binary.BigEndian.AppendUint64(buf, uint64(precedence)^1<<63)
 	k = binary.BigEndian.AppendUint32(k, uint32(len(m.Path)))
 	k = binary.BigEndian.AppendUint32(k, uint32(headers))
 	k = binary.BigEndian.AppendUint32(k, uint32(query))

@@ -16,19 +16,20 @@ func builtinResolver(name string) string {
 	return ""
 }
 
+var resolverKinds = []snapshot.GroupKind{api.KindKubernetesServiceResolver, api.KindKubernetesEndpointResolver, api.KindConsulResolver}
+
 // resolver returns the kind of the resolver of this name: a built-in one, one in the object's own namespace, else the
 // first by namespace. "" means that there is none.
 func (l *lowering) resolver(name string) string {
 	if kind := builtinResolver(name); kind != "" {
 		return kind
 	}
-	kinds := [...]snapshot.GroupKind{api.KindKubernetesServiceResolver, api.KindKubernetesEndpointResolver, api.KindConsulResolver}
-	for _, k := range kinds {
+	for _, k := range resolverKinds {
 		if o := l.v.Get(k, l.o.Namespace, name); o != nil && l.f.owns(o) {
 			return k.Kind
 		}
 	}
-	for _, k := range kinds {
+	for _, k := range resolverKinds {
 		for o := range l.v.List(k) {
 			if o.Name == name && l.f.owns(o) {
 				return k.Kind

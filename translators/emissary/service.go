@@ -55,12 +55,19 @@ func parseService(text string) (service, error) {
 	if s.host, err = unescapeHost(host); err != nil {
 		return s, err
 	}
-	if addr, err := netip.ParseAddr(s.host); err == nil {
-		s.ip, s.host = true, addr.String()
-		return s, nil
+	if mayBeAddress(s.host) {
+		if addr, err := netip.ParseAddr(s.host); err == nil {
+			s.ip, s.host = true, addr.String()
+			return s, nil
+		}
 	}
 	s.host = strings.ToLower(s.host)
 	return s, checkHostname(s.host)
+}
+
+// mayBeAddress spares most names the attempt to read them as an IP address.
+func mayBeAddress(host string) bool {
+	return host != "" && host[len(host)-1] >= '0' && host[len(host)-1] <= '9' || strings.IndexByte(host, ':') >= 0
 }
 
 // splitPort takes "host", "host:port", "[v6]" and "[v6]:port" apart.
