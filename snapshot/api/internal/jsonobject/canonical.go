@@ -207,11 +207,22 @@ func (f *formatter) compare(a, b span) int {
 	return bytes.Compare(f.out[a.name:a.nameEnd], f.out[b.name:b.nameEnd])
 }
 
+// plain tells the bytes that may stand in a string and mean themselves.
+var plain = func() (table [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		table[c] = c != '"' && c != '\\'
+	}
+	return table
+}()
+
 // text copies a string; one with escapes is written anew.
 func (f *formatter) text() {
 	start, escaped, ascii := f.at, false, true
 	for f.at++; ; f.at++ {
-		if f.at >= len(f.in) {
+		for f.at < len(f.in) && plain[f.in[f.at]] {
+			f.at++
+		}
+		if f.at >= len(f.in) || f.in[f.at] < ' ' {
 			f.fail()
 			return
 		}
@@ -219,14 +230,10 @@ func (f *formatter) text() {
 		if c == '"' {
 			break
 		}
-		switch {
-		case c == '\\':
+		if c == '\\' {
 			escaped = true
 			f.at++
-		case c < ' ':
-			f.fail()
-			return
-		case c >= utf8.RuneSelf:
+		} else {
 			ascii = false
 		}
 	}
@@ -240,10 +247,10 @@ func (f *formatter) text() {
 		f.out = append(f.out, quoted...)
 		return
 	}
-	plain, err := jsontext.AppendUnquote(nil, quoted)
+	text, err := jsontext.AppendUnquote(nil, quoted)
 	if err != nil {
 		f.fail()
 		return
 	}
-	f.out, _ = jsontext.AppendQuote(f.out, plain) // plain is valid UTF-8
+	f.out, _ = jsontext.AppendQuote(f.out, text) // valid UTF-8
 }
