@@ -118,8 +118,12 @@ func TestLayoutNames(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n := bytes.Count(data, []byte("\n")); n > 500 && !bytes.Contains(data[:min(len(data), 400)], []byte("DO NOT EDIT")) {
-				t.Errorf("file %s has %d lines; at most 500 are readable at one sitting", filepath.Join(p.Dir, f), n)
+			most := 500
+			if strings.HasSuffix(f, "_test.go") {
+				most = 700 // tables are read by the row
+			}
+			if n := bytes.Count(data, []byte("\n")); n > most && !bytes.Contains(data[:min(len(data), 400)], []byte("DO NOT EDIT")) {
+				t.Errorf("file %s has %d lines; at most %d are readable at one sitting", filepath.Join(p.Dir, f), n, most)
 			}
 		}
 	}
