@@ -17,6 +17,9 @@ func accessLog(l *ir.AccessLog, f *faults) *accesslogv3.AccessLog {
 	out := &filev3.FileAccessLog{Path: l.Path}
 	switch {
 	case len(l.JSON) > 0:
+		for _, k := range sortedKeys(l.JSON) {
+			format("access_log.log_format.json_format."+k, l.JSON[k], f)
+		}
 		fields := &structpb.Struct{Fields: make(map[string]*structpb.Value, len(l.JSON))}
 		for k, v := range l.JSON {
 			fields.Fields[k] = structpb.NewStringValue(v)
@@ -24,6 +27,7 @@ func accessLog(l *ir.AccessLog, f *faults) *accesslogv3.AccessLog {
 		out.AccessLogFormat = &filev3.FileAccessLog_LogFormat{LogFormat: &corev3.SubstitutionFormatString{
 			Format: &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: fields}}}
 	case l.Format != "":
+		format("access_log.log_format.text_format_source", l.Format, f)
 		out.AccessLogFormat = &filev3.FileAccessLog_LogFormat{LogFormat: &corev3.SubstitutionFormatString{
 			Format: &corev3.SubstitutionFormatString_TextFormatSource{TextFormatSource: &corev3.DataSource{
 				Specifier: &corev3.DataSource_InlineString{InlineString: l.Format}}}}}

@@ -52,11 +52,11 @@ func (e *Emitter) listener(l *ir.Listener, old *unit[ir.Listener]) *unit[ir.List
 	e.units.Listeners++
 	var f faults
 	m := listenerHead(l, &f)
-	f.check("listener", m)
+	f.check("", m)
 	if _, err := netip.ParseAddr(l.Address); err != nil {
 		f.add(codeValue, "address.socket_address.address", "%q is no IP address", l.Address)
 	}
-	head := f.marshal("listener", m)
+	head := f.marshal("", m)
 	if len(chains) == 0 && len(f) == 0 {
 		f.add(codeNoChain, "filter_chains", "there is none")
 	}
@@ -151,8 +151,8 @@ func (e *Emitter) chain(c *ir.FilterChain, quic bool) *chainUnit {
 	u = &chainUnit{refs: refs, quic: quic, missing: missing, standIn: len(lost) > 0}
 	e.chains.chains[c] = u
 	m := filterChain(c, quic, e.clusters.world.has, &f)
-	f.check("filter_chain", m)
-	value, hash := f.framed("filter_chain", fieldChains, m)
+	f.check("", m)
+	value, hash := f.framed("", fieldChains, m)
 	if len(f) > 0 {
 		u.diagnostics = f.diagnostics(unitName("filter chain", c.Name), leftOut, c.Origins)
 		return u

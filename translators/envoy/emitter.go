@@ -66,6 +66,7 @@ func NewEmitter(o Options) *Emitter {
 		memo:      newRouteMemo(),
 		chains:    newChainMemo(),
 	}
+	e.routes.forget = func(name string) { e.memo.replace(name, nil) }
 	for _, n := range o.ReservedClusters {
 		e.reserved[n] = true
 	}
@@ -103,7 +104,7 @@ func (e *Emitter) Emit(p *ir.Program) Output {
 			out.Resources[t.url] = t.list
 		}
 	}
-	e.memo.sweep(e.routes.units)
+	e.memo.sweep()
 	e.chains.sweep(p.Listeners)
 	return out
 }
@@ -120,8 +121,8 @@ func (e *Emitter) secret(s *ir.Secret, _ *unit[ir.Secret]) *unit[ir.Secret] {
 	e.units.Secrets++
 	var f faults
 	m := secretMessage(s, &f)
-	f.check("secret", m)
-	return finish[ir.Secret](ir.TypeSecret, "secret", s.Name, f.marshal("secret", m), s.Origins, f)
+	f.check("", m)
+	return finish[ir.Secret](ir.TypeSecret, "secret", s.Name, f.marshal("", m), s.Origins, f)
 }
 
 func (e *Emitter) endpointSet(s *ir.EndpointSet, _ *unit[ir.EndpointSet]) *unit[ir.EndpointSet] {
@@ -147,8 +148,8 @@ func (e *Emitter) cluster(c *ir.Cluster, old *unit[ir.Cluster]) *unit[ir.Cluster
 	}
 	e.units.Clusters++
 	m := clusterMessage(c, &f)
-	f.check("cluster", m)
-	u := finish[ir.Cluster](ir.TypeCluster, "cluster", c.Name, f.marshal("cluster", m), c.Origins, f)
+	f.check("", m)
+	u := finish[ir.Cluster](ir.TypeCluster, "cluster", c.Name, f.marshal("", m), c.Origins, f)
 	if u.resource != nil && c.Discovery == ir.DiscoveryEDS {
 		u.resource.EndpointSet = c.EndpointSet
 	}
@@ -170,7 +171,7 @@ func (e *Emitter) withStandIn() []*ir.Resource {
 	if e.standIn == nil {
 		var f faults
 		c := standInCluster()
-		value := f.marshal("cluster", c)
+		value := f.marshal("", c)
 		e.standIn = &ir.Resource{Type: ir.TypeCluster, Name: c.Name, Version: version(contentHash(value)), Value: value}
 	}
 	at, _ := slices.BinarySearchFunc(list, unavailable, func(r *ir.Resource, n string) int {

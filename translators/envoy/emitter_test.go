@@ -204,8 +204,11 @@ func TestMemoDoesNotGrow(t *testing.T) {
 		prog.Listeners = []*ir.Listener{&l}
 		e.Emit(prog)
 	}
-	if n := e.memo.entries(); n > 2*(200+4+4+1)+slack {
-		t.Errorf("the memo has %d entries for 200 routes", n)
+	if n := len(e.memo.routes); n > 2*200+slack {
+		t.Errorf("the memo has %d routes for 200", n)
+	}
+	if len(e.memo.lists) != 4 || len(e.memo.hosts) != 4 || len(e.memo.configs) != 1 {
+		t.Errorf("the memo has %d lists, %d hosts and %d configurations for 4, 4 and 1", len(e.memo.lists), len(e.memo.hosts), len(e.memo.configs))
 	}
 	if n := len(e.chains.chains); n > 2+slack {
 		t.Errorf("the memo has %d chains for 1", n)
@@ -286,6 +289,20 @@ func TestWarmEqualsCold(t *testing.T) {
 		}
 		prog = &next
 		same(t, e.Emit(prog), emit(t, prog))
+		uses, hosts := 0, 0
+		for _, l := range e.memo.lists {
+			uses += l.uses
+		}
+		for _, c := range e.memo.configs {
+			hosts += len(c.hosts)
+		}
+		if uses != hosts {
+			t.Fatalf("step %d: lists count %d uses by %d virtual hosts", step, uses, hosts)
+		}
+	}
+	e.Emit(nil)
+	if len(e.memo.lists)+len(e.memo.hosts)+len(e.memo.configs) != 0 {
+		t.Errorf("the memo keeps %d lists, %d hosts and %d configurations of nothing", len(e.memo.lists), len(e.memo.hosts), len(e.memo.configs))
 	}
 }
 

@@ -50,8 +50,8 @@ func address(host string, port uint32) *corev3.Address {
 func EndpointResource(s *ir.EndpointSet) (*ir.Resource, []snapshot.Diagnostic) {
 	var f faults
 	m := endpointMessage(s, &f)
-	f.check("endpoint", m)
-	value := f.marshal("endpoint", m)
+	f.check("", m)
+	value := f.marshal("", m)
 	if len(f) > 0 {
 		return nil, f.diagnostics(unitName("endpoint set", s.Name), leftOut, s.Origins)
 	}

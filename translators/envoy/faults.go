@@ -56,7 +56,10 @@ func (f *faults) flatten(path string, err error) {
 			f.flatten(path, one)
 		}
 	case violation:
-		at := path + "." + snake(e.Field())
+		at := snake(e.Field())
+		if path != "" {
+			at = path + "." + at
+		}
 		if e.Cause() != nil {
 			f.flatten(at, e.Cause())
 			return

@@ -20,7 +20,7 @@ const unavailable = "chancery_unavailable"
 // routeAction builds the action of a route that forwards. present tells which clusters exist; the others give way to
 // the unavailable cluster, and mirrors to them are dropped.
 func routeAction(w *ir.Forward, m *ir.Match, present func(string) bool, f *faults) *routev3.RouteAction {
-	out := &routev3.RouteAction{Timeout: millis(w.TimeoutMillis)}
+	out := &routev3.RouteAction{Timeout: timeout("route.timeout", w.TimeoutMillis, f)}
 	weights("route.weighted_clusters", w.Clusters, f)
 	if len(w.Clusters) == 1 && noChanges(&w.Clusters[0]) {
 		out.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: orUnavailable(w.Clusters[0].Cluster, present)}
@@ -35,7 +35,7 @@ func routeAction(w *ir.Forward, m *ir.Match, present func(string) bool, f *fault
 		out.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: w.HostRewrite}
 	}
 	if w.IdleTimeoutMillis != nil {
-		out.IdleTimeout = millis(*w.IdleTimeoutMillis)
+		out.IdleTimeout = timeout("route.idle_timeout", *w.IdleTimeoutMillis, f)
 	}
 	if w.Retry != nil {
 		out.RetryPolicy = retryPolicy(w.Retry, f)
@@ -116,7 +116,7 @@ func retryPolicy(r *ir.RetryPolicy, f *faults) *routev3.RetryPolicy {
 		out.NumRetries = wrapperspb.UInt32(*r.NumRetries)
 	}
 	if r.PerTryTimeoutMillis != nil {
-		out.PerTryTimeout = millis(*r.PerTryTimeoutMillis)
+		out.PerTryTimeout = timeout("route.retry_policy.per_try_timeout", *r.PerTryTimeoutMillis, f)
 	}
 	return out
 }
@@ -150,6 +150,14 @@ func hashPolicy(h *ir.HashPolicy, f *faults) *routev3.RouteAction_HashPolicy {
 		f.add(codeValue, "route.hash_policy", "it names neither cookie nor header nor source address")
 	}
 	return out
+}
+
+// timeout is millis for fields in which Envoy takes nothing negative, though its protobuf rules do not say so.
+func timeout(path string, ms int64, f *faults) *durationpb.Duration {
+	if ms < 0 {
+		f.add(codeValue, path, "%d ms is below zero", ms)
+	}
+	return millis(ms)
 }
 
 // millis turns milliseconds into a duration without overflow.

@@ -82,7 +82,7 @@ func httpFilter(name string, config validated, f *faults) *hcmv3.HttpFilter {
 func commonOptions(s *ir.HTTPSettings, f *faults) *corev3.HttpProtocolOptions {
 	out := &corev3.HttpProtocolOptions{}
 	if s.IdleTimeoutMillis != nil {
-		out.IdleTimeout = millis(*s.IdleTimeoutMillis)
+		out.IdleTimeout = timeout("common_http_protocol_options.idle_timeout", *s.IdleTimeoutMillis, f)
 	}
 	if a := s.HeadersWithUnderscoresAction; a != "" {
 		v, known := corev3.HttpProtocolOptions_HeadersWithUnderscoresAction_value[a]

@@ -11,7 +11,7 @@ type routeMemo struct {
 	configs map[string]*configState
 	// revisions counts changes of lists.
 	revisions uint64
-	// live is the number of entries that the last sweep found in use.
+	// live is the number of routes that the last sweep found in use.
 	live int
 }
 
@@ -43,41 +43,47 @@ func (m *routeMemo) expect(rc *ir.RouteConfig) {
 	m.routes = make(map[*ir.Route]*routeUnit, n)
 }
 
+// replace puts a route configuration's state in place of the former one, nil for none, and forgets what only that one had: a list
+// is as large as all of its routes.
+func (m *routeMemo) replace(name string, now *configState) {
+	was := m.configs[name]
+	if now != nil {
+		m.configs[name] = now
+		for _, h := range now.hosts {
+			h.uses++
+			h.list.uses++
+		}
+	} else {
+		delete(m.configs, name)
+	}
+	if was == nil {
+		return
+	}
+	for _, h := range was.hosts {
+		if h.uses--; h.uses == 0 && m.hosts[h.src] == h {
+			delete(m.hosts, h.src)
+		}
+		if h.list.uses--; h.list.uses == 0 {
+			delete(m.lists, keyOf(h.list.src))
+		}
+	}
+}
+
 // slack is how many entries may be idle before a sweep is worth its time.
 const slack = 64
 
-func (m *routeMemo) entries() int {
-	return len(m.routes) + len(m.lists) + len(m.hosts) + len(m.configs)
-}
-
-// sweep forgets what the present units do not use, when that is more than half of all.
-func (m *routeMemo) sweep(units []*unit[ir.RouteConfig]) {
-	if m.entries() <= 2*m.live+slack {
+// sweep forgets routes that no list has, when they are more than half of all.
+func (m *routeMemo) sweep() {
+	if len(m.routes) <= 2*m.live+slack {
 		return
 	}
-	used := newRouteMemo()
-	for _, u := range units {
-		c := m.configs[u.name]
-		if c == nil {
-			continue
-		}
-		used.configs[u.name] = c
-		for _, h := range c.hosts {
-			if m.hosts[h.src] == h {
-				used.hosts[h.src] = h
-			}
-			key := keyOf(h.list.src)
-			if used.lists[key] != nil {
-				continue
-			}
-			used.lists[key] = h.list
-			for _, r := range h.list.units {
-				used.routes[r.src] = r
-			}
+	used := make(map[*ir.Route]*routeUnit, len(m.routes)/2)
+	for _, l := range m.lists {
+		for _, u := range l.units {
+			used[u.src] = u
 		}
 	}
-	used.live, used.revisions = used.entries(), m.revisions
-	*m = used
+	m.routes, m.live = used, len(used)
 }
 
 // needStandIn reports whether a route names the unavailable cluster.

@@ -18,10 +18,10 @@ func protocolOptions(c *ir.Cluster, f *faults) *anypb.Any {
 	if c.IdleTimeoutMillis != nil || c.MaxConnectionMillis != nil {
 		common := &corev3.HttpProtocolOptions{}
 		if c.IdleTimeoutMillis != nil {
-			common.IdleTimeout = millis(*c.IdleTimeoutMillis)
+			common.IdleTimeout = timeout("typed_extension_protocol_options.common_http_protocol_options.idle_timeout", *c.IdleTimeoutMillis, f)
 		}
 		if c.MaxConnectionMillis != nil {
-			common.MaxConnectionDuration = millis(*c.MaxConnectionMillis)
+			common.MaxConnectionDuration = timeout("typed_extension_protocol_options.common_http_protocol_options.max_connection_duration", *c.MaxConnectionMillis, f)
 		}
 		out.CommonHttpProtocolOptions = common
 	}

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -89,8 +90,8 @@ func (e *Emitter) buildPart(r *ir.Route, missing []string) *part {
 		}
 	}
 	m := routeMessage(r, func(name string) bool { return !slices.Contains(missing, name) }, &f)
-	f.check("route", m)
-	p.framed, p.hash = f.framed("route", fieldRoutes, m)
+	f.check("", m)
+	p.framed, p.hash = f.framed("", fieldRoutes, m)
 	if len(f) > 0 {
 		p.standIn = false
 		return e.closePart(r, p, f)
@@ -103,8 +104,8 @@ func (e *Emitter) buildPart(r *ir.Route, missing []string) *part {
 func (e *Emitter) closePart(r *ir.Route, p *part, reasons faults) *part {
 	var f faults
 	m := closedRoute(r, &f)
-	f.check("route", m)
-	p.framed, p.hash = f.framed("route", fieldRoutes, m)
+	f.check("", m)
+	p.framed, p.hash = f.framed("", fieldRoutes, m)
 	effect := closed
 	if len(f) > 0 {
 		p.framed, p.hash, effect = nil, 0, leftOut
@@ -125,17 +126,25 @@ type routeList struct {
 	src   []*ir.Route
 	units []*routeUnit
 	parts []*part
+	// ends and hashes say of each part where its bytes end in the joined list, and its hash.
+	ends   []uint32
+	hashes []byte
 	// generation of the clusters for which the parts were taken.
-	generation  uint64
-	size        int
-	hash        uint64
+	generation uint64
+	hash       uint64
+	// flawed is the number of parts with diagnostics.
+	flawed      int
 	diagnostics []snapshot.Diagnostic
 	standIn     bool
 	// revision differs whenever a part has changed, also where the bytes have not.
 	revision uint64
-	// joined holds the parts' bytes in one piece, once a second virtual host has asked for them.
+	// joined holds the parts' bytes in one piece, within a route configuration that was made of them; nil before that.
 	joined []byte
-	owner  *ir.VirtualHost
+	// source is a joined list with which this one has the first head and the last tail parts in common; nil for none.
+	source     *routeList
+	head, tail int
+	// uses counts the virtual hosts that have the list.
+	uses int
 }
 
 type listKey struct {
@@ -154,8 +163,9 @@ func keyOf(routes []*ir.Route) listKey {
 // what both begin and end with is taken over without a look-up.
 func (e *Emitter) routeList(routes []*ir.Route, hint *routeList) *routeList {
 	l := e.memo.lists[keyOf(routes)]
-	if l == nil {
-		l = &routeList{src: routes, units: make([]*routeUnit, len(routes)), parts: make([]*part, len(routes))}
+	switch {
+	case l == nil:
+		l = newRouteList(routes)
 		head, tail := 0, 0
 		if hint != nil {
 			head, tail = common(hint.src, routes)
@@ -165,67 +175,99 @@ func (e *Emitter) routeList(routes []*ir.Route, hint *routeList) *routeList {
 		for i := head; i < len(routes)-tail; i++ {
 			l.units[i] = e.memo.route(routes[i])
 		}
-		if hint != nil && hint.generation == e.clusters.world.generation {
-			copy(l.parts, hint.parts[:head])
-			copy(l.parts[len(routes)-tail:], hint.parts[len(hint.parts)-tail:])
-		} else {
-			head, tail = 0, 0
+		if hint == nil || hint.generation != e.clusters.world.generation || hint.flawed > 0 {
+			hint, head, tail = nil, 0, 0
 		}
-		for i := head; i < len(routes)-tail; i++ {
-			l.parts[i] = e.routePart(l.units[i])
-		}
-		e.summarise(l)
+		e.takeParts(l, hint, head, tail)
 		e.memo.lists[keyOf(routes)] = l
-	} else if l.generation != e.clusters.world.generation {
-		changed := false
+	case l.generation != e.clusters.world.generation:
 		for i, u := range l.units {
-			if p := e.routePart(u); p != l.parts[i] {
-				l.parts[i], changed = p, true
+			if e.routePart(u) != l.parts[i] {
+				fresh := newRouteList(routes)
+				fresh.units, fresh.uses = l.units, l.uses
+				e.takeParts(fresh, nil, 0, 0)
+				*l = *fresh
+				break
 			}
-		}
-		if changed {
-			e.summarise(l)
 		}
 	}
 	l.generation = e.clusters.world.generation
 	return l
 }
 
-func (e *Emitter) summarise(l *routeList) {
-	e.memo.revisions++
-	l.revision = e.memo.revisions
-	l.size, l.diagnostics, l.standIn, l.joined = 0, nil, false, nil
-	hash := newCombiner()
-	for _, p := range l.parts {
-		if p.framed != nil {
-			hash.add(p.hash)
-			l.size += len(p.framed)
-		}
+func newRouteList(routes []*ir.Route) *routeList {
+	n := len(routes)
+	return &routeList{src: routes, units: make([]*routeUnit, n), parts: make([]*part, n), ends: make([]uint32, n), hashes: make([]byte, 8*n)}
+}
+
+// takeParts fills the list with its units' parts. The first head and the last tail of them are those of hint, which has no flawed ones.
+// Where hint has been joined, the new list is joined of its bytes.
+func (e *Emitter) takeParts(l, hint *routeList, head, tail int) {
+	n := len(l.src)
+	at := uint32(0)
+	if hint != nil {
+		copy(l.parts, hint.parts[:head])
+		copy(l.ends, hint.ends[:head])
+		copy(l.hashes, hint.hashes[:8*head])
+		at = hint.offset(head)
+	}
+	for i := head; i < n-tail; i++ {
+		p := e.routePart(l.units[i])
+		at += uint32(len(p.framed))
+		l.parts[i], l.ends[i] = p, at
+		binary.LittleEndian.PutUint64(l.hashes[8*i:], p.hash)
+		l.standIn = l.standIn || p.standIn
 		if len(p.diagnostics) > 0 {
+			l.flawed++
 			l.diagnostics = append(l.diagnostics, p.diagnostics...)
 		}
-		l.standIn = l.standIn || p.standIn
 	}
-	l.hash = hash.sum()
+	if hint != nil {
+		m := len(hint.src)
+		copy(l.parts[n-tail:], hint.parts[m-tail:])
+		copy(l.hashes[8*(n-tail):], hint.hashes[8*(m-tail):])
+		shift := at - hint.offset(m-tail) // Modulo 2³², as the sums below are.
+		for i := range tail {
+			l.ends[n-tail+i] = hint.ends[m-tail+i] + shift
+		}
+		if hint.joined != nil {
+			l.source, l.head, l.tail = hint, head, tail
+		}
+	}
+	l.hash = contentHash(l.hashes)
+	e.memo.revisions++
+	l.revision = e.memo.revisions
 }
 
-func (l *routeList) appendTo(b []byte, host *ir.VirtualHost) []byte {
-	if l.owner == nil {
-		l.owner = host
+// offset returns where the i-th part begins in the joined list.
+func (l *routeList) offset(i int) uint32 {
+	if i == 0 {
+		return 0
 	}
-	if l.joined == nil && l.owner != host {
-		l.joined = l.join(make([]byte, 0, l.size))
-	}
-	if l.joined != nil {
-		return append(b, l.joined...)
-	}
-	return l.join(b)
+	return l.ends[i-1]
 }
 
-func (l *routeList) join(b []byte) []byte {
-	for _, p := range l.parts {
-		b = append(b, p.framed...)
+func (l *routeList) size() int { return int(l.offset(len(l.ends))) }
+
+// appendTo appends the parts' bytes. Large pieces are copied from where they lie in one piece already.
+func (l *routeList) appendTo(b []byte) []byte {
+	start := len(b)
+	switch {
+	case l.joined != nil:
+		b = append(b, l.joined...)
+	case l.source != nil:
+		b = append(b, l.source.joined[:l.source.offset(l.head)]...)
+		for _, p := range l.parts[l.head : len(l.parts)-l.tail] {
+			b = append(b, p.framed...)
+		}
+		b = append(b, l.source.joined[l.source.offset(len(l.source.ends)-l.tail):]...)
+	default:
+		for _, p := range l.parts {
+			b = append(b, p.framed...)
+		}
 	}
+	// The latest is what is served; an older one would keep that one's memory.
+	l.joined, l.source = b[start:len(b):len(b)], nil
 	return b
 }
 
@@ -250,9 +292,11 @@ type hostUnit struct {
 	// head is the encoding of name and domains; nil when they are refused.
 	head        []byte
 	diagnostics []snapshot.Diagnostic
+	// uses counts the route configurations that have the virtual host.
+	uses int
 }
 
-func (h *hostUnit) size() int { return len(h.head) + h.list.size }
+func (h *hostUnit) size() int { return len(h.head) + h.list.size() }
 
 // hostHead encodes a virtual host without its routes.
 func (e *Emitter) hostHead(v *ir.VirtualHost, domains []string) *hostUnit {
@@ -262,8 +306,8 @@ func (e *Emitter) hostHead(v *ir.VirtualHost, domains []string) *hostUnit {
 	}
 	var f faults
 	m := &routev3.VirtualHost{Name: v.Name, Domains: domains}
-	f.check("virtual_host", m)
-	u.head = f.marshal("virtual_host", m)
+	f.check("", m)
+	u.head = f.marshal("", m)
 	if len(f) > 0 {
 		u.head = nil
 		u.diagnostics = f.diagnostics(unitName("virtual host", v.Name), leftOut, v.Origins)
@@ -307,19 +351,19 @@ func (e *Emitter) routeConfig(rc *ir.RouteConfig, old *unit[ir.RouteConfig]) *un
 		e.refreshHost(u)
 		size += u.size() + 16
 	}
-	e.memo.configs[rc.Name] = now
+	e.memo.replace(rc.Name, now)
 	if !changed {
 		return old
 	}
 	e.units.RouteConfigs++
 	var f faults
 	m := &routev3.RouteConfiguration{Name: rc.Name}
-	f.check("route_configuration", m)
+	f.check("", m)
 	if rc.Name == "" {
 		f.add(codeValue, "name", "a route configuration has a name")
 	}
-	head := f.marshal("route_configuration", m)
-	tail := f.marshal("route_configuration", &routev3.RouteConfiguration{ValidateClusters: wrapperspb.Bool(false)})
+	head := f.marshal("", m)
+	tail := f.marshal("", &routev3.RouteConfiguration{ValidateClusters: wrapperspb.Bool(false)})
 	value := make([]byte, 0, len(head)+len(tail)+size)
 	value = append(value, head...)
 	hash := newCombiner()
@@ -334,7 +378,7 @@ func (e *Emitter) routeConfig(rc *ir.RouteConfig, old *unit[ir.RouteConfig]) *un
 		value = protowire.AppendTag(value, fieldVirtualHosts, protowire.BytesType)
 		value = protowire.AppendVarint(value, uint64(h.size()))
 		value = append(value, h.head...)
-		value = h.list.appendTo(value, h.src)
+		value = h.list.appendTo(value)
 	}
 	value = append(value, tail...)
 	if len(f) > 0 {

@@ -27,7 +27,7 @@ func tcpProxy(c *ir.TCPChain, present func(string) bool, f *faults) *listenerv3.
 		m.ClusterSpecifier = &tcpv3.TcpProxy_WeightedClusters{WeightedClusters: split}
 	}
 	if c.IdleTimeoutMillis != nil {
-		m.IdleTimeout = millis(*c.IdleTimeoutMillis)
+		m.IdleTimeout = timeout("tcp_proxy.idle_timeout", *c.IdleTimeoutMillis, f)
 	}
 	return &listenerv3.Filter{Name: "envoy.filters.network.tcp_proxy", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: f.pack("tcp_proxy", m)}}
 }

@@ -44,8 +44,10 @@ func (w *world) update(name string, there bool) {
 
 // store keeps the units of one type, sorted by name, from one emission to the next.
 type store[S any] struct {
-	name      func(*S) string
-	origins   func(*S) []ir.Origin
+	name    func(*S) string
+	origins func(*S) []ir.Origin
+	// forget is told of names that are gone; may be nil.
+	forget    func(name string)
 	kind      string
 	units     []*unit[S]
 	resources []*ir.Resource
@@ -126,7 +128,12 @@ func (s *store[S]) update(nodes []*S, refs stamp, build func(n *S, old *unit[S])
 	}
 }
 
-func (s *store[S]) gone(u *unit[S]) { s.world.update(u.name, false) }
+func (s *store[S]) gone(u *unit[S]) {
+	s.world.update(u.name, false)
+	if s.forget != nil {
+		s.forget(u.name)
+	}
+}
 
 // duplicate returns a copy of the unit with a finding about the later node of the same name. The copy has no node, so that it is
 // looked at again next time.
