@@ -30,4 +30,7 @@ var (
 	codeSubsets = snapshot.NewCode("CH-API-009", "Endpoints with several port sets",
 		"An Endpoints object has subsets with different ports, of which only the first could be taken.",
 		"Use EndpointSlices.")
+	codeMany = snapshot.NewCode("CH-API-010", "More findings than are listed",
+		"One object has so many faults that only the first 100 are listed.",
+		"Correct those that are listed and look again.")
 )

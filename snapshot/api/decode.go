@@ -52,19 +52,19 @@ func DecodeAll(doc []byte, src snapshot.Source, parent *snapshot.Object) ([]*sna
 	*buffer = ordered[:0]
 	if !ok || ordered[0] != '{' {
 		r.openBroken(doc)
-		return nil, r.found
+		return nil, r.findings()
 	}
 	if !r.open(ordered) {
-		return nil, r.found
+		return nil, r.findings()
 	}
 	if r.form.decode != nil {
 		r.object.Spec = r.form.decode(&r)
 	}
 	if r.failed {
-		return nil, r.found
+		return nil, r.findings()
 	}
 	r.seal()
-	return append([]*snapshot.Object{r.object}, r.others...), r.found
+	return append([]*snapshot.Object{r.object}, r.others...), r.findings()
 }
 
 // reader reads one object.
@@ -79,19 +79,45 @@ type reader struct {
 	edited bool
 	found  []snapshot.Diagnostic
 	failed bool
+	// unreported counts the findings beyond mostFindings.
+	unreported int
 	// secret keeps values out of diagnostics.
 	secret bool
 	// others are further objects of the same text.
 	others []*snapshot.Object
 }
 
+// mostFindings is how many findings one text gives; what comes after them is counted only.
+const mostFindings = 100
+
+func (r *reader) report(severity snapshot.Severity, code *snapshot.Code, path, message, help string) {
+	if len(r.found) == mostFindings {
+		r.unreported++
+		return
+	}
+	r.found = append(r.found, r.object.About(severity, code, path, message, help))
+}
+
 func (r *reader) fail(code *snapshot.Code, path, message, help string) {
 	r.failed = true
-	r.found = append(r.found, r.object.About(snapshot.Error, code, path, message, help))
+	r.report(snapshot.Error, code, path, message, help)
 }
 
 func (r *reader) warn(code *snapshot.Code, path, message, help string) {
-	r.found = append(r.found, r.object.About(snapshot.Warning, code, path, message, help))
+	r.report(snapshot.Warning, code, path, message, help)
+}
+
+// findings returns what was found. Where not all of it was kept, a last finding says so, as an error if there was one.
+func (r *reader) findings() []snapshot.Diagnostic {
+	if r.unreported > 0 {
+		severity := snapshot.Warning
+		if r.failed {
+			severity = snapshot.Error
+		}
+		r.found = append(r.found, r.object.About(severity, codeMany, "", fmt.Sprintf("%d further findings are left out", r.unreported),
+			"correct those above first"))
+	}
+	return r.found
 }
 
 // open splits the text and reads what identifies the object. It reports whether to go on.
@@ -305,13 +331,15 @@ func (r *reader) checkName(path, name string, required bool) {
 	}
 }
 
-// unfold turns the flat form of an annotation into metadata and spec: Emissary's rules.
+// unfold turns the flat form of an annotation into metadata and spec: Emissary's rules. What stands flat wins.
 func unfold(o *jsonobject.Object, metaText jsontext.Value) jsontext.Value {
-	meta, _ := jsonobject.Parse(metaText)
-	spec, isObject := jsonobject.Parse(o.Get("spec"))
+	nested, isObject := jsonobject.Parse(o.Get("spec"))
 	if v := o.Get("spec"); v != nil && v.Kind() != 'n' && !isObject {
 		return metaText
 	}
+	meta, _ := jsonobject.Parse(metaText)
+	var spec jsonobject.Object
+	flat := make(map[string]bool, len(*o))
 	for _, m := range *o {
 		switch m.Name {
 		case "spec":
@@ -320,7 +348,13 @@ func unfold(o *jsonobject.Object, metaText jsontext.Value) jsontext.Value {
 		case "metadata_labels":
 			meta.Set("labels", m.Value)
 		default:
-			spec.Set(m.Name, m.Value)
+			spec = append(spec, m)
+			flat[m.Name] = true
+		}
+	}
+	for _, m := range nested {
+		if !flat[m.Name] {
+			spec = append(spec, m)
 		}
 	}
 	*o = jsonobject.Object{{Name: "spec", Value: spec.Encode()}}

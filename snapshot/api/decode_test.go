@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -197,6 +198,38 @@ func TestDecodeUnknownFieldsAreDropped(t *testing.T) {
 	clean := decode(t, `{"apiVersion":"getambassador.io/v3alpha1","kind":"Mapping","metadata":{"name":"m"},"spec":{"prefix":"/","service":"a","cors":{"origins":["b"]}}}`)
 	if o.Hash != clean.Hash {
 		t.Error("hash differs from that of the object without them")
+	}
+}
+
+// TestDecodeBounds shows that a text with very many faults is read in bounded time and gives a bounded answer.
+func TestDecodeBounds(t *testing.T) {
+	many := func(format string) string {
+		var b strings.Builder
+		for i := range 50_000 {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	const head = `{"apiVersion":"getambassador.io/v2","kind":"Mapping","name":"m","spec":{"prefix":"/","service":"s",`
+	parent := &snapshot.Object{Ref: snapshot.Ref{Kind: "Service", Namespace: "n", Name: "s"}}
+	for name, test := range map[string]struct {
+		doc  string
+		last snapshot.Severity
+	}{
+		"unknown fields":  {head + many(`"field_%d":1`) + "}}", snapshot.Warning},
+		"flat fields":     {`{"apiVersion":"getambassador.io/v2","kind":"Mapping","name":"m","prefix":"/","service":"s",` + many(`"field_%d":1`) + "}", snapshot.Warning},
+		"wrong types":     {head + `"headers":{` + many(`"x-%d":1`) + "}}}", snapshot.Error},
+		"broken rules":    {head + `"circuit_breakers":[` + many(`{"priority":"p%d"}`) + "]}}", snapshot.Error},
+		"labels":          {head + `"labels":{"d":[` + many(`"l%d"`) + "]}}}", snapshot.Warning},
+		"boolean headers": {head + `"zzz":[],"headers":{` + many(`"x-%d":true`) + `},"regex_headers":{` + many(`"y-%d":7`) + "}}}", snapshot.Error},
+	} {
+		o, found := api.Decode([]byte(test.doc), snapshot.Source{}, parent)
+		if len(found) != 101 || found[100].Code.ID != "CH-API-010" || found[100].Severity != test.last || (o == nil) != (test.last == snapshot.Error) {
+			t.Errorf("%s: %d findings, the last %v", name, len(found), found[len(found)-1])
+		}
 	}
 }
 

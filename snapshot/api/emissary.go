@@ -17,8 +17,8 @@ import (
 func decodeEmissary(r *reader) any {
 	text := r.body.Delete("spec")
 	spec := v3alpha1.New(r.object.GroupKind())
-	for _, m := range r.body {
-		r.warn(codeUnknownField, m.Name, fmt.Sprintf("unknown field %q; it has no effect", m.Name), r.misplaced(m.Name, spec))
+	if len(r.body) > 0 {
+		r.misplaced(fieldsOf(reflect.TypeOf(spec).Elem()))
 	}
 	r.body = nil
 	r.apiVersion = v3alpha1.APIVersion
@@ -33,12 +33,15 @@ func decodeEmissary(r *reader) any {
 	return spec
 }
 
-// misplaced says where a field beside spec belongs.
-func (r *reader) misplaced(name string, spec v3alpha1.Spec) string {
-	if _, ok := fieldsOf(reflect.TypeOf(spec).Elem())[name]; ok {
-		return fmt.Sprintf("did you mean %q?", "spec."+name)
+// misplaced warns of the names that stand beside spec.
+func (r *reader) misplaced(specFields map[string]reflect.Type) {
+	for _, m := range r.body {
+		if _, ok := specFields[m.Name]; ok {
+			r.warn(codeUnknownField, m.Name, fmt.Sprintf("unknown field %q; it has no effect", m.Name), fmt.Sprintf("did you mean %q?", "spec."+m.Name))
+		} else {
+			r.unknownField(m.Name, m.Name, documentFields)
+		}
 	}
-	return didYouMean(name, documentFields)
 }
 
 // documentFields are the fields of a document.

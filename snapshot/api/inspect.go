@@ -136,10 +136,19 @@ func (i *inspector) object(v jsontext.Value, t reflect.Type, path string) jsonte
 			m.Value = i.value(m.Value, f, at)
 			kept = append(kept, m)
 		} else if i.warnUnknown {
-			i.warn(codeUnknownField, at, fmt.Sprintf("unknown field %q; it has no effect", m.Name), didYouMean(m.Name, fields))
+			i.unknownField(at, m.Name, fields)
 		}
 	}
 	return kept.Encode()
+}
+
+// unknownField warns of a name that means nothing.
+func (r *reader) unknownField(path, name string, known map[string]reflect.Type) {
+	help := ""
+	if len(r.found) < mostFindings {
+		help = didYouMean(name, known)
+	}
+	r.warn(codeUnknownField, path, fmt.Sprintf("unknown field %q; it has no effect", name), help)
 }
 
 // mistake reports a value that is not what was expected.

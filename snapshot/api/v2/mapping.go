@@ -88,11 +88,15 @@ func (c converter) present(matches, regexes, memory string) {
 		return
 	}
 	slices.Sort(names)
+	has := make(map[string]bool, len(patterns))
+	for _, p := range patterns {
+		has[p.Name] = true
+	}
 	var list []jsontext.Value
 	for _, name := range names {
 		list = append(list, jsonobject.Quote(name))
-		if !patterns.Has(name) {
-			patterns.Set(name, jsonobject.Quote(".*"))
+		if !has[name] {
+			patterns = append(patterns, jsonobject.Member{Name: name, Value: jsonobject.Quote(".*")})
 		}
 	}
 	c.Set(regexes, patterns.Encode())
