@@ -1,6 +1,8 @@
 package emissary
 
 import (
+	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +95,7 @@ func TestHostTLS(t *testing.T) {
 		{"unknown version", `tlsSecret: {name: s}, tls: {min_tls_version: v2}`, []string{tls}, "", "error CH-TLS-006 spec.tls.min_tls_version"},
 		{"unknown cipher", `tlsSecret: {name: s}, tls: {cipher_suites: [ROT13]}`, []string{tls}, "", "error CH-TLS-006 spec.tls.cipher_suites[0]"},
 		{"unknown curve", `tlsSecret: {name: s}, tls: {ecdh_curves: [P-1]}`, []string{tls}, "", "error CH-TLS-006 spec.tls.ecdh_curves[0]"},
+		{"curve twice", `tlsSecret: {name: s}, tls: {ecdh_curves: [P-256, prime256v1]}`, []string{tls}, "", "error CH-TLS-006 spec.tls.ecdh_curves[1]"},
 		{"bad alpn", `tlsSecret: {name: s}, tls: {alpn_protocols: "h2,,x"}`, []string{tls}, "", "error CH-TLS-006 spec.tls.alpn_protocols"},
 		// B098: no usable trust anchors, no service.
 		{"no anchors", `tlsSecret: {name: s}, tls: {ca_secret: ca, cert_required: true}`, []string{tls}, "", "error CH-TLS-001 spec.tls.ca_secret"},
@@ -151,6 +154,16 @@ func TestHostsOfTwoTeams(t *testing.T) {
 	w := newWorld(t, strings.Join(docs, "\n---\n"))
 	equal(t, "red", hostOf(t, w.lower(t, "Host/red/site")).TLS, `{"certificates":["red/site-cert"],"params":{"minVersion":"1.2"}}`)
 	equal(t, "blue", hostOf(t, w.lower(t, "Host/blue/site")).TLS, `{"certificates":["blue/site-cert"],"params":{"minVersion":"1.3"}}`)
+}
+
+// Envoy knows every name that we let through.
+func TestTLSNamesAreEnvoys(t *testing.T) {
+	envoy := findEnvoy(t)
+	const config = `{"static_resources":{"clusters":[{"name":"c","type":"STATIC","transport_socket":{"name":"t","typed_config":{"@type":"type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+"common_tls_context":{"tls_params":{"cipher_suites":%s,"ecdh_curves":%s}}}}}]}}`
+	if out, err := exec.Command(envoy, "--mode", "validate", "-l", "error", "--config-yaml", fmt.Sprintf(config, compact(t, tlsCiphers), compact(t, tlsCurves))).CombinedOutput(); err != nil {
+		t.Errorf("%s", out)
+	}
 }
 
 // A TLSContext is checked by itself, and reads the secrets that it names (B096).

@@ -112,6 +112,7 @@ func TestTCPMapping(t *testing.T) {
 		{`port: 6379, service: "redis:6379", host: MQ.example.com, weight: 10, idle_timeout_ms: "500"`, "mq.example.com", `{"certificates":["app/s"]}`, ""},
 		{`port: 6379, service: "redis:6379", host: a.hosted.example.com`, "a.hosted.example.com", "null", ""},
 		{`port: 6379, service: "redis:6379", host: broken.example.com`, "", "", "error CH-TLS-001 spec.host"},
+		{`port: 6379, service: redis, weight: 101`, "", "", "error CH-TCP-001 spec.weight"},
 		{`port: 70000, service: redis`, "", "", "error CH-TCP-001 spec.port"},
 		{`port: 6379, service: redis, address: here`, "", "", "error CH-TCP-001 spec.address"},
 		{`port: 6379, service: redis, host: "a*b"`, "", "", "error CH-TCP-001 spec.host"},

@@ -16,7 +16,7 @@ func (l *lowering) mapping(spec *api.MappingSpec) {
 	pattern, authority := l.hosts(spec)
 	r := &ir.Route{Name: l.o.Namespace + "/" + l.o.Name, Match: l.match(spec), Origins: l.origins()}
 	frag := &ir.RouteFragment{
-		Origin: l.o, Hosts: pattern, Labels: l.o.Labels, Authority: authority, Shadow: spec.Shadow, Weight: l.weight("spec.weight", spec.Weight),
+		Origin: l.o, Hosts: pattern, Labels: l.o.Labels, Authority: authority, Shadow: spec.Shadow, Weight: l.weight(codeMappingValue, spec.Weight),
 		Route: r, Always: spec.Prefix == acmePrefix && !spec.PrefixRegex && !spec.PrefixExact,
 	}
 	precedence := int64(0)
@@ -57,12 +57,12 @@ func (l *lowering) mapping(spec *api.MappingSpec) {
 const acmePrefix = "/.well-known/acme-challenge/"
 
 // weight checks a share in percent.
-func (l *lowering) weight(path string, w *int64) *int {
+func (l *lowering) weight(code *snapshot.Code, w *int64) *int {
 	if w == nil {
 		return nil
 	}
 	if *w < 0 || *w > 100 {
-		l.fail(codeMappingValue, path, fmt.Sprintf("%d is no share", *w), "a whole number of 0 to 100")
+		l.fail(code, "spec.weight", fmt.Sprintf("%d is no share", *w), "a whole number of 0 to 100")
 		return nil
 	}
 	n := int(*w)

@@ -67,6 +67,7 @@ func TestMappingRefuses(t *testing.T) {
 		`headers: {":authority": "*"}`:                           "error CH-MAPPING-001 spec.headers[:authority]",
 		`hostname: "a*b.example.com"`:                            "error CH-MAPPING-001 spec.hostname",
 		`hostname: "*.example.*"`:                                "error CH-MAPPING-001 spec.hostname",
+		`hostname: "foo.*:80"`:                                   "error CH-MAPPING-001 spec.hostname",
 		`hostname: "a.example.com:99999"`:                        "error CH-MAPPING-001 spec.hostname",
 		`host: "*.apps.example.com", host_regex: true`:           "error CH-MAPPING-002 spec.host",
 		`host: "am.{{CLUSTER}}.*(", host_regex: true`:            "error CH-MAPPING-002 spec.host",

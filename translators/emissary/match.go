@@ -150,6 +150,9 @@ func (l *lowering) hosts(spec *api.MappingSpec) (ir.HostPattern, *ir.ValueMatch)
 	if err == nil {
 		err = checkGlob(name)
 	}
+	if err == nil && port != "" && name != "*" && strings.HasSuffix(name, "*") {
+		err = fmt.Errorf("%q: a glob with \"*\" at its end has no port", host)
+	}
 	if err != nil {
 		l.fail(codeMappingHost, path, err.Error(), "an exact name, \"*\", \"*.example.com\" or \"example.*\"")
 		return ir.HostPattern{}, nil

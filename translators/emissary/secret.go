@@ -181,25 +181,36 @@ func parseKey(text []byte) (crypto.Signer, error) {
 			return nil, errors.New("is encrypted, which Envoy cannot read without a pass phrase")
 		}
 		if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
-			return key, nil
+			return checkStrength(key)
 		}
 		if key, err := x509.ParseECPrivateKey(block.Bytes); err == nil {
-			return key, nil
+			return checkStrength(key)
 		}
 		key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 		if err != nil {
 			return nil, errors.New("holds a PEM block that is no valid private key")
 		}
-		switch key := key.(type) {
-		case *rsa.PrivateKey:
-			return key, nil
-		case *ecdsa.PrivateKey:
-			return key, nil
-		case ed25519.PrivateKey:
-			return nil, errors.New("is an Ed25519 key, which Envoy does not support")
-		}
-		return nil, errors.New("is of a kind that Envoy does not support")
+		return checkStrength(key)
 	}
+}
+
+// checkStrength refuses the keys that Envoy refuses (Envoy: ContextImpl, "Failed to load certificate chain").
+func checkStrength(key any) (crypto.Signer, error) {
+	switch key := key.(type) {
+	case *rsa.PrivateKey:
+		if key.N.BitLen() < 2048 {
+			return nil, fmt.Errorf("is an RSA key of %d bits; Envoy takes 2048 and more", key.N.BitLen())
+		}
+		return key, nil
+	case *ecdsa.PrivateKey:
+		if key.Curve.Params().BitSize < 256 {
+			return nil, fmt.Errorf("is an ECDSA key on curve %s; Envoy takes P-256, P-384 and P-521", key.Curve.Params().Name)
+		}
+		return key, nil
+	case ed25519.PrivateKey:
+		return key, nil
+	}
+	return nil, errors.New("is of a kind that Envoy does not support")
 }
 
 // fingerprint hashes material so that a change shows.

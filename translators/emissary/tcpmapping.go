@@ -31,7 +31,7 @@ func (l *lowering) tcpMapping(spec *api.TCPMappingSpec) {
 	}
 	f := &ir.TCPRouteFragment{
 		Origin: l.o, Address: address, Port: uint32(spec.Port), SNI: sni,
-		Weight: l.weight("spec.weight", spec.Weight), IdleTimeoutMillis: l.idleTimeout(spec.IdleTimeoutMs),
+		Weight: l.weight(codeTCPValue, spec.Weight), IdleTimeoutMillis: l.idleTimeout(spec.IdleTimeoutMs),
 	}
 	c, _, _ := l.cluster(upstream{
 		service: spec.Service, resolver: spec.Resolver, tls: spec.TLS, tag: spec.ClusterTag, statsName: spec.StatsName,

@@ -125,12 +125,18 @@ var tlsCiphers = []string{
 	"ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305",
 	"ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-CHACHA20-POLY1305",
 	"ECDHE-ECDSA-AES128-SHA", "ECDHE-ECDSA-AES256-SHA", "ECDHE-RSA-AES128-SHA", "ECDHE-RSA-AES256-SHA",
-	"ECDHE-RSA-AES128-SHA256", "ECDHE-PSK-AES128-CBC-SHA", "ECDHE-PSK-AES256-CBC-SHA", "ECDHE-PSK-CHACHA20-POLY1305",
+	"ECDHE-RSA-AES128-SHA256", "ECDHE-ECDSA-AES128-SHA256", "ECDHE-PSK-AES128-CBC-SHA", "ECDHE-PSK-AES256-CBC-SHA", "ECDHE-PSK-CHACHA20-POLY1305",
 	"AES128-GCM-SHA256", "AES256-GCM-SHA384", "AES128-SHA", "AES256-SHA", "PSK-AES128-CBC-SHA", "PSK-AES256-CBC-SHA", "DES-CBC3-SHA",
 }
 
+// tlsCipherGroups are names that stand for several suites.
+var tlsCipherGroups = []string{"ALL", "DEFAULT", "HIGH", "FIPS", "AES", "ECDHE"}
+
 // tlsCurves are the groups that Envoy's BoringSSL knows.
-var tlsCurves = []string{"P-224", "P-256", "P-384", "P-521", "X25519", "X25519MLKEM768", "X25519Kyber768Draft00", "MLKEM1024"}
+var tlsCurves = []string{"P-256", "P-384", "P-521", "X25519", "X25519MLKEM768", "MLKEM1024"}
+
+// curveAliases are OpenSSL's names of some of them.
+var curveAliases = map[string]string{"prime256v1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
 
 // params checks the settings that both directions share.
 func (t *tlsSettings) params() (ir.TLSParams, *tlsFault) {
@@ -145,13 +151,21 @@ func (t *tlsSettings) params() (ir.TLSParams, *tlsFault) {
 		return ir.TLSParams{}, &tlsFault{"min_tls_version", fault(codeTLSSetting, "%s is above max_tls_version %s", t.minVersion, t.maxVersion)}
 	}
 	for i, suite := range t.ciphers {
-		for _, one := range strings.Split(strings.Trim(suite, "[]"), "|") {
-			if !slices.Contains(tlsCiphers, one) {
+		for _, one := range strings.FieldsFunc(suite, func(r rune) bool { return strings.ContainsRune("[]|:", r) }) {
+			if one = strings.TrimLeft(one, "-!+"); !slices.Contains(tlsCiphers, one) && !slices.Contains(tlsCipherGroups, one) {
 				return ir.TLSParams{}, &tlsFault{fmt.Sprintf("cipher_suites[%d]", i), fault(codeTLSSetting, "unknown cipher suite %q", one)}
 			}
 		}
 	}
+	seen := make([]string, 0, len(t.curves))
 	for i, curve := range t.curves {
+		if other := curveAliases[curve]; other != "" {
+			curve = other
+		}
+		if slices.Contains(seen, curve) {
+			return ir.TLSParams{}, &tlsFault{fmt.Sprintf("ecdh_curves[%d]", i), fault(codeTLSSetting, "curve %s stands twice", curve)}
+		}
+		seen = append(seen, curve)
 		if !slices.Contains(tlsCurves, curve) {
 			return ir.TLSParams{}, &tlsFault{fmt.Sprintf("ecdh_curves[%d]", i), fault(codeTLSSetting, "unknown curve %q: %s are known", curve, strings.Join(tlsCurves, ", "))}
 		}
