@@ -21,32 +21,32 @@ import (
 // exist or cannot be read.
 func Load(paths []string, stdin io.Reader) (*snapshot.Snapshot, error) {
 	var roots []string
+	var all []*content
 	w := newWorld()
 	for _, p := range paths {
 		if p != "-" {
 			roots = append(roots, p)
 			continue
 		}
-		if w.files[stdinName] != nil {
+		if len(all) > 0 {
 			continue
 		}
 		data, failed := readAll(stdinName, stdin)
 		if failed != nil {
 			return nil, fmt.Errorf("%s: %s", stdinName, failed.Message)
 		}
-		w.set(stdinName, parse(stdinName, data, nil))
+		all = append(all, parse(stdinName, data, nil))
 	}
 	l := walk(roots)
 	if err := l.rootError(roots); err != nil {
 		return nil, err
 	}
 	names := slices.Sorted(maps.Keys(l.files))
-	for i, c := range readMany(names) {
-		w.set(names[i], c)
-	}
+	all = append(all, readMany(names)...)
 	for _, name := range slices.Sorted(maps.Keys(l.failed)) {
-		w.set(name, &content{name: name, failed: unreadable(name, l.failed[name])})
+		all = append(all, &content{name: name, failed: unreadable(name, l.failed[name])})
 	}
+	w.fill(all)
 	for _, root := range roots {
 		if c := w.files[filepath.Clean(root)]; c != nil && c.failed != nil {
 			return nil, fmt.Errorf("%s: %s", root, c.failed.Message)

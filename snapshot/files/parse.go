@@ -108,6 +108,11 @@ func (u *unit) add(d *manifest.Document, parent *snapshot.Object) {
 	}
 }
 
+// same reports whether o is the unit, carried over, in the same place.
+func (u *unit) same(o *unit) bool {
+	return u.line == o.line && len(u.objects) == len(o.objects) && (len(u.objects) == 0 || &u.objects[0] == &o.objects[0])
+}
+
 // moved returns the unit as it stands some lines further down.
 func (u *unit) moved(lines int) unit {
 	n := *u

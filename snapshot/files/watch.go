@@ -169,10 +169,10 @@ func (s *Source) read(work work, first bool, now time.Time, pending *pending) (c
 	}
 	sorted := slices.Sorted(maps.Keys(names))
 	if first {
-		for i, c := range readMany(sorted) {
-			s.note(sorted[i])
-			s.world.set(sorted[i], c)
+		for _, name := range sorted {
+			s.note(name)
 		}
+		s.world.fill(readMany(sorted))
 		return s.world.snapshot()
 	}
 	for _, name := range sorted {

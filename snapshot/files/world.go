@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -14,22 +15,22 @@ type world struct {
 	claims map[snapshot.Ref][]claim
 	// twice are the objects with more than one claim.
 	twice map[snapshot.Ref]bool
-	// dirty are the objects whose claims changed since the last snapshot.
-	dirty map[snapshot.Ref]bool
+	// dirty are the objects whose claims changed since the last snapshot; one may stand there more than once.
+	dirty []snapshot.Ref
 	last  *snapshot.Snapshot
 }
 
 // claim is one definition of an object.
 type claim struct {
 	placed
-	file  string
-	index int
-	kept  bool
+	file string
+	// unit and part tell where in the file it stands.
+	unit, part int
+	kept       bool
 }
 
 func newWorld() *world {
-	return &world{files: map[string]*content{}, claims: map[snapshot.Ref][]claim{}, twice: map[snapshot.Ref]bool{},
-		dirty: map[snapshot.Ref]bool{}, last: snapshot.Empty()}
+	return &world{files: map[string]*content{}, claims: map[snapshot.Ref][]claim{}, twice: map[snapshot.Ref]bool{}, last: snapshot.Empty()}
 }
 
 // compare orders claims: those that stand in a file now before those that are kept, then by file and place.
@@ -40,45 +41,60 @@ func (c claim) compare(o claim) int {
 		}
 		return 1
 	}
-	if n := strings.Compare(c.file, o.file); n != 0 {
-		return n
+	return cmp.Or(strings.Compare(c.file, o.file), cmp.Compare(c.unit, o.unit), cmp.Compare(c.part, o.part))
+}
+
+// fill puts the content of many files into an empty world.
+func (w *world) fill(all []*content) {
+	n := 0
+	for _, c := range all {
+		n += len(c.units)
 	}
-	return c.index - o.index
+	w.claims = make(map[snapshot.Ref][]claim, n)
+	w.dirty = make([]snapshot.Ref, 0, n)
+	for _, c := range all {
+		w.set(c.name, c)
+	}
 }
 
 // set puts a file's content in place of what it had; nil removes the file.
 func (w *world) set(name string, c *content) {
-	touched := map[snapshot.Ref]bool{}
-	if old := w.files[name]; old != nil {
-		for p := range old.all() {
-			touched[p.object.Ref] = true
-		}
-		for r := range touched {
-			w.claims[r] = slices.DeleteFunc(w.claims[r], func(c claim) bool { return c.file == name })
-		}
-	}
-	if c != nil {
-		w.files[name] = c
-		index := 0
-		add := func(p placed, kept bool) {
-			r := p.object.Ref
-			touched[r] = true
-			w.claims[r] = append(w.claims[r], claim{p, name, index, kept})
-			index++
-		}
-		for i := range c.units {
-			for _, p := range c.units[i].objects {
-				add(p, false)
+	several, gone := map[snapshot.Ref]bool{}, map[snapshot.Ref]bool{}
+	old := w.files[name]
+	if old != nil {
+		for i := range old.units {
+			if c == nil || i >= len(c.units) || !old.units[i].same(&c.units[i]) {
+				for _, p := range old.units[i].objects {
+					gone[p.object.Ref] = true
+				}
 			}
 		}
-		for _, p := range c.kept {
-			add(p, true)
+		for _, p := range old.kept {
+			gone[p.object.Ref] = true
 		}
-	} else {
-		delete(w.files, name)
+		for r := range gone {
+			// Units that stay put their claims in again below, should they have one to the same object.
+			w.claims[r] = slices.DeleteFunc(w.claims[r], func(c claim) bool { return c.file == name })
+			several[r] = true
+		}
 	}
-	for r := range touched {
-		w.dirty[r] = true
+	delete(w.files, name)
+	if c != nil {
+		w.files[name] = c
+		for i := range c.units {
+			stays := old != nil && i < len(old.units) && old.units[i].same(&c.units[i])
+			for part, p := range c.units[i].objects {
+				if !stays || gone[p.object.Ref] {
+					w.claim(claim{p, name, i, part, false}, several)
+				}
+			}
+		}
+		for part, p := range c.kept {
+			w.claim(claim{p, name, len(c.units), part, true}, several)
+		}
+	}
+	for r := range several {
+		w.dirty = append(w.dirty, r)
 		delete(w.twice, r)
 		switch claims := w.claims[r]; {
 		case len(claims) == 0:
@@ -90,26 +106,37 @@ func (w *world) set(name string, c *content) {
 	}
 }
 
+func (w *world) claim(c claim, several map[snapshot.Ref]bool) {
+	r := c.object.Ref
+	claims := append(w.claims[r], c)
+	w.claims[r] = claims
+	if len(claims) > 1 {
+		several[r] = true
+	} else {
+		w.dirty = append(w.dirty, r)
+	}
+}
+
 // snapshot derives the snapshot of the present state. changed is false when it says the same as the last one.
 func (w *world) snapshot() (s *snapshot.Snapshot, changed bool) {
-	var put []*snapshot.Object
+	put := make([]*snapshot.Object, 0, len(w.dirty))
 	var remove []snapshot.Ref
-	for r := range w.dirty {
-		if claims := w.claims[r]; len(claims) > 0 {
-			put = append(put, claims[0].object)
-		} else {
+	for _, r := range w.dirty {
+		claims := w.claims[r]
+		switch now := w.last.Get(r.GroupKind(), r.Namespace, r.Name); {
+		case len(claims) == 0 && now != nil:
 			remove = append(remove, r)
+		case len(claims) > 0 && (now == nil || now.Hash != claims[0].object.Hash):
+			put = append(put, claims[0].object)
 		}
 	}
-	clear(w.dirty)
-	slices.SortFunc(put, func(a, b *snapshot.Object) int { return a.Ref.Compare(b.Ref) })
-	slices.SortFunc(remove, snapshot.Ref.Compare)
-	next := w.last.Derive(put, remove, w.findings())
-	if len(next.Changes(w.last)) == 0 && slices.Equal(next.Findings(), w.last.Findings()) {
+	w.dirty = nil
+	findings := w.findings()
+	if len(put) == 0 && len(remove) == 0 && slices.Equal(findings, w.last.Findings()) {
 		return w.last, false
 	}
-	w.last = next
-	return next, true
+	w.last = w.last.Derive(put, remove, findings)
+	return w.last, true
 }
 
 // findings returns the diagnostics of all files, sorted.

@@ -231,6 +231,8 @@ func (s *stream) fail(line int, text []byte, p problem) {
 		p = problem{code: TooBig, line: p.line, message: fmt.Sprintf("more than %d documents of the file are broken; the rest is not read", maxFailures),
 			help: "see the first of them"}
 	}
+	// The YAML parser takes more characters for line breaks than editors do.
+	p.line = min(p.line, bytes.Count(text, []byte{'\n'}))
 	s.docs = append(s.docs, failed(s.file, line, text, p))
 }
 
