@@ -60,17 +60,24 @@ func Load(paths []string, stdin io.Reader) (*snapshot.Snapshot, error) {
 // readMany reads and parses files on all cores.
 func readMany(names []string) []*content {
 	out := make([]*content, len(names))
+	parallel(len(names), 1, func(i int) { out[i] = readOne(names[i], nil) })
+	return out
+}
+
+// parallel calls do for 0 to n-1 on all cores, step of them at a time.
+func parallel(n, step int, do func(i int)) {
 	var next atomic.Int64
 	var done sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(names)) {
+	for range min(runtime.GOMAXPROCS(0), (n+step-1)/step) {
 		done.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(names); i = int(next.Add(1)) - 1 {
-				out[i] = readOne(names[i], nil)
+			for end := int(next.Add(int64(step))); end-step < n; end = int(next.Add(int64(step))) {
+				for i := end - step; i < min(end, n); i++ {
+					do(i)
+				}
 			}
 		})
 	}
 	done.Wait()
-	return out
 }
 
 func readOne(name string, before *content) *content {

@@ -54,25 +54,24 @@ func parse(name string, data []byte, before *content) *content {
 		}
 	}
 	docs := manifest.Documents(name, data)
-	c.units = make([]unit, 0, len(docs))
-	for i := range docs {
+	c.units = make([]unit, len(docs))
+	parallel(len(docs), 256, func(i int) {
 		d := &docs[i]
-		var own uint64
+		u := unit{line: d.Position.Line}
 		if d.Text != nil {
-			own = sum(d.Text)
-			if u := known[own]; u != nil {
-				c.units = append(c.units, u.moved(d.Position.Line-u.line))
-				continue
+			u.sum = sum(d.Text)
+			if was := known[u.sum]; was != nil {
+				c.units[i] = was.moved(u.line - was.line)
+				return
 			}
 		}
 		if before != nil {
 			// Objects outlive the edits of their file; they must not hold its whole text each time.
 			d.Text, d.JSON = bytes.Clone(d.Text), bytes.Clone(d.JSON)
 		}
-		u := unit{sum: own, line: d.Position.Line}
 		u.add(d, nil)
-		c.units = append(c.units, u)
-	}
+		c.units[i] = u
+	})
 	return c
 }
 

@@ -159,7 +159,9 @@ func (f *full) mapping(n *yaml.Node) *problem {
 		f.out = appendString(f.out, keyNode(e.key).Value)
 		f.out = append(f.out, ':')
 		top, value, start := f.depth == 1, keyNode(e.value), len(f.out)
-		if f.items = top && value.Kind == yaml.SequenceNode && keyNode(e.key).Value == "items"; f.items {
+		items := top && keyNode(e.key).Value == "items"
+		f.items = items && value.Kind == yaml.SequenceNode
+		if f.items || items && value.ShortTag() == "!!null" {
 			f.list = []item{}
 		}
 		if p := f.node(e.value); p != nil {

@@ -406,7 +406,11 @@ func elements(array []byte) iter.Seq[span] {
 func (c *checker) heading() (head heading) {
 	if c.items != (span{}) {
 		head.items = []item{}
-		for e := range elements(c.data[c.items.start:c.items.end]) {
+		list := c.data[c.items.start:c.items.end]
+		if list[0] == 'n' {
+			list = []byte("[]") // null
+		}
+		for e := range elements(list) {
 			at := c.items.start + e.start - c.start
 			head.items = append(head.items, item{start: at, end: at + e.end - e.start, text: at})
 		}
@@ -424,7 +428,7 @@ func (c *checker) field(key []byte, value span) {
 	case `"kind"`:
 		c.kind = value
 	case `"items"`:
-		if c.data[value.start] == '[' {
+		if c.data[value.start] == '[' || c.data[value.start] == 'n' {
 			c.items = value
 		}
 	case `"Kubernetes"`:

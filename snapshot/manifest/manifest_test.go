@@ -40,6 +40,7 @@ func TestDocuments(t *testing.T) {
 		{"list", "kind: List\nitems:\n- a: 1\n  b: 2\n# c\n- c: 3\n", "3 {\"a\":1,\"b\":2}\n6 {\"c\":3}\n"},
 		{"list with block scalars", "kind: MappingList\nitems:\n- a: |\n    x\n- c: 3\n", "3 {\"a\":\"x\\n\"}\n5 {\"c\":3}\n"},
 		{"empty list", "kind: List\nitems: []\n", ""},
+		{"null list", "kind: List\nitems:\n---\nkind: List\nitems: ~\n---\n{\"kind\": \"List\", \"items\": null}\n", ""},
 		{"no list", "kind: Mapping\nitems:\n- a: 1\n", "1 {\"kind\":\"Mapping\",\"items\":[{\"a\":1}]}\n"},
 		{"anchors and merge", "a: &x {b: 1, c: 2}\nd:\n  <<: *x\n  c: 3\n", "1 {\"a\":{\"b\":1,\"c\":2},\"d\":{\"c\":3,\"b\":1}}\n"},
 		{"several merges", "x: &x {a: 1}\ny: &y {a: 2, b: 2}\nz: {<<: [*x, *y]}\n", "1 {\"x\":{\"a\":1},\"y\":{\"a\":2,\"b\":2},\"z\":{\"a\":1,\"b\":2}}\n"},

@@ -243,7 +243,7 @@ func (p *plain) heading(value int) {
 		p.head.kind = span{value, len(p.out)}
 	case p.topLevel(`"Kubernetes"`):
 		p.head.emissary = p.out[value] == '{'
-	case p.topLevel(`"items"`) && string(p.out[value:]) == "[]":
+	case p.topLevel(`"items"`) && (string(p.out[value:]) == "[]" || string(p.out[value:]) == "null"):
 		p.head.items = []item{}
 	}
 }
