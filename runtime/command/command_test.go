@@ -118,6 +118,7 @@ func TestExitCodes(t *testing.T) {
 		{"explain header", []string{"explain", good, "--", "http://x:8080/", "-H", "host: shop.example.com", "-Hx-a: b"}, 0, "shop.example.com", ""},
 		{"explain nothing", []string{"explain", good}, 2, "", "needs a request after"},
 		{"explain no path", []string{"explain", "--", "GET", "http://x/"}, 2, "", "explain needs at least one PATH"},
+		{"explain over errors", []string{"explain", bad, "--", "GET", "http://shop.example.com:8080/shop/x"}, 1, "", "1 of the input's findings are errors"},
 		{"explain bad URL", []string{"explain", good, "--", "GET", "shop"}, 2, "", "not absolute"},
 		{"explain bad header", []string{"explain", good, "--", "http://x/", "-H", "nothing"}, 2, "", "has no colon"},
 		{"explain header without value", []string{"explain", good, "--", "http://x/", "-H"}, 2, "", "-H needs a value"},
@@ -283,6 +284,48 @@ func TestCheckFormats(t *testing.T) {
 		if code != exitErrors || !strings.Contains(out, want) {
 			t.Errorf("%s: exit code %d, no %q in\n%s", format, code, want, out)
 		}
+	}
+}
+
+// TestCheckAsksEnvoy takes a program that stands in for Envoy, for what a real one never refuses of ours.
+func TestCheckAsksEnvoy(t *testing.T) {
+	quiet(t)
+	path := writeFile(t, "good.yaml", working)
+	refuses := `echo "error initializing configuration '$4': listener default/clear is not to its taste" >&2; exit 1`
+	for name, c := range map[string]struct {
+		script    string
+		code      int
+		out, errs string
+	}{
+		"content": {"exit 0", exitFine, "", "no findings"},
+		"refuses": {refuses, exitErrors, path + ":1: error: listener default/clear is not to its taste [CH-PROOF-001]\n    in Listener/default/clear", "1 error"},
+		"crashes": {"kill -SEGV $$", exitFailure, "", "asking Envoy"},
+	} {
+		envoy := writeFile(t, "envoy", "#!/bin/sh\n"+c.script+"\n")
+		if err := os.Chmod(envoy, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := call(t, "", "check", "--envoy", envoy, path)
+		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errs, c.errs) {
+			t.Errorf("%s: exit code %d\n%s%s", name, code, out, errs)
+		}
+	}
+}
+
+// TestCheckWithRealEnvoy has the quickstart proved.
+func TestCheckWithRealEnvoy(t *testing.T) {
+	findEnvoy(t)
+	quiet(t)
+	dir := t.TempDir()
+	certificate(t, dir)
+	code, out, errs := call(t, "", "check", "--timings", "../../testdata/quickstart", dir)
+	var times map[string]int
+	lines := strings.Split(strings.TrimSpace(errs), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &times); err != nil {
+		t.Fatal(err)
+	}
+	if code != exitFine || out != "" || times["validateNanos"] == 0 {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
 }
 

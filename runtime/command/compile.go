@@ -39,8 +39,8 @@ static.json and ads.json hold private keys and are readable by their owner only.
 			if format != "json" && format != "yaml" {
 				return usage("--format %q is not known; right is json or yaml", format)
 			}
-			if dir != "" && (c.Flags().Changed("emit") || c.Flags().Changed("format")) {
-				return usage("-o writes all parts as JSON; leave out --emit and --format")
+			if dir != "" && (c.Flags().Changed("emit") || format != "json") {
+				return usage("-o writes all parts as JSON; leave out --emit and --format yaml")
 			}
 			r, t, err := a.compilePaths(c.Context(), paths)
 			if err != nil {

@@ -64,10 +64,14 @@ With --object: every listener, virtual host, route and cluster that one object b
 			}
 			t := simulator.Simulate(r.Program, request)
 			if format == "json" {
-				return writeJSON(a.out, t)
+				err = writeJSON(a.out, t)
+			} else {
+				_, err = io.WriteString(a.out, t.Text())
 			}
-			_, err = io.WriteString(a.out, t.Text())
-			return err
+			if err != nil {
+				return failure("writing the answer: %w", err)
+			}
+			return verdict(r.Diagnostics, false)
 		},
 	}
 	c.Flags().StringVar(&object, "object", "", "follow this object: KIND/NAMESPACE/NAME or KIND/NAME")
@@ -121,7 +125,7 @@ func (a *app) explainObject(r *translators.Result, name, format string) error {
 		t := trace.Follow(r, o)
 		if format == "json" {
 			if err := writeJSON(a.out, t); err != nil {
-				return err
+				return failure("writing the answer: %w", err)
 			}
 			continue
 		}
@@ -129,8 +133,8 @@ func (a *app) explainObject(r *translators.Result, name, format string) error {
 			fmt.Fprintln(a.out)
 		}
 		if err := t.Write(a.out, terminal(a.out)); err != nil {
-			return err
+			return failure("writing the answer: %w", err)
 		}
 	}
-	return nil
+	return verdict(r.Diagnostics, false)
 }

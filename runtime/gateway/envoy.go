@@ -26,17 +26,6 @@ func (g *Gateway) supervise(ctx context.Context) error {
 		return nil
 	case <-g.first:
 	}
-	version, err := supervisor.Version(ctx, g.options.Envoy)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
-	}
-	if !supervisor.Supported(version) {
-		g.pipeline.Add("version", []snapshot.Diagnostic{{Severity: snapshot.Warning, Code: proof.Outdated,
-			Message: fmt.Sprintf("%s is Envoy %s", g.options.Envoy, version), Help: "use Envoy 1.36 or later"}})
-	}
 	bootstrap, err := envoy.Bootstrap(g.settings.Bootstrap(g.pipeline.Result().Program), envoy.BootstrapOptions{ADSAddress: g.at.ADS.String()})
 	if err != nil {
 		return fmt.Errorf("bootstrap of Envoy: %w", err)
@@ -53,9 +42,28 @@ func (g *Gateway) supervise(ctx context.Context) error {
 		Stdout: g.options.EnvoyOutput, Log: g.log,
 	})
 	g.mu.Lock()
-	g.supervisor, g.version = child, version
+	g.supervisor = child
 	g.mu.Unlock()
 	return child.Run(ctx)
+}
+
+// askVersion notes the version of the binary, and says so when it is too old.
+func (g *Gateway) askVersion(ctx context.Context) error {
+	if g.options.Envoy == "" {
+		return nil
+	}
+	version, err := supervisor.Version(ctx, g.options.Envoy)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	g.version = version
+	g.mu.Unlock()
+	if !supervisor.Supported(version) {
+		g.pipeline.Add("version", []snapshot.Diagnostic{{Severity: snapshot.Warning, Code: proof.Outdated,
+			Message: fmt.Sprintf("%s is Envoy %s", g.options.Envoy, version), Help: "use Envoy 1.36 or later"}})
+	}
+	return nil
 }
 
 // child returns the state of the child process and its version; ok is false where there is none.

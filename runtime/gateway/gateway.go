@@ -159,6 +159,7 @@ func (g *Gateway) run(ctx context.Context, ads, probes net.Listener) error {
 	part("source", func(ctx context.Context) error { return g.options.Source.Run(ctx, g.pipeline.Deliver) })
 	part("answers of Envoys", g.followAnswers)
 	part("last good state", g.keepLastGood)
+	part("version of Envoy", g.askVersion)
 	part("proof", g.prove)
 	if g.options.Ready != nil {
 		part("readiness", func(ctx context.Context) error { g.tellReady(ctx); return nil })
