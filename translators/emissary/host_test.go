@@ -67,6 +67,8 @@ func TestHostTLS(t *testing.T) {
 	}{
 		{"plain", `tlsSecret: {name: s}`, []string{tls}, `{"certificates":["app/s"]}`, ""},
 		{"other namespace", `tlsSecret: {name: h.example.com, namespace: certs}`, []string{elsewhere}, `{"certificates":["certs/h.example.com"]}`, ""},
+		{"dotted name", `tlsSecret: {name: h.example.com}`, []string{secretDoc("app/h.example.com", "kubernetes.io/tls", "tls.crt", cert, "tls.key", key)},
+			`{"certificates":["app/h.example.com"]}`, ""},
 		// B095: the TLSContext's settings go with the Host's own secret.
 		{"context beside secret elsewhere", `tlsSecret: {name: h.example.com, namespace: certs}, tlsContext: {name: opts}`,
 			[]string{elsewhere, `{kind: TLSContext, metadata: {name: opts}, spec: {min_tls_version: v1.2, alpn_protocols: "h2,http/1.1"}}`},

@@ -109,7 +109,7 @@ func TestTCPMapping(t *testing.T) {
 	for _, c := range []struct{ spec, sni, tls, findings string }{
 		{`port: 6379, service: "redis:6379"`, "", "null", ""},
 		{`port: 6379, service: "redis:6379", host: "*"`, "", "null", ""},
-		{`port: 6379, service: "redis:6379", host: MQ.example.com, weight: 10, idle_timeout_ms: "500"`, "mq.example.com", `{"certificates":["app/s"]}`, ""},
+		{`port: 6379, service: "redis:6379", host: MQ.example.com, weight: 10, stats_name: mine, idle_timeout_ms: "500"`, "mq.example.com", `{"certificates":["app/s"]}`, ""},
 		{`port: 6379, service: "redis:6379", host: a.hosted.example.com`, "a.hosted.example.com", "null", ""},
 		{`port: 6379, service: "redis:6379", host: broken.example.com`, "", "", "error CH-TLS-001 spec.host"},
 		{`port: 6379, service: redis, weight: 101`, "", "", "error CH-TCP-001 spec.weight"},
@@ -135,7 +135,7 @@ func TestTCPMapping(t *testing.T) {
 			if r.SNI != c.sni || r.Address != "0.0.0.0" || r.Port != 6379 || r.Cluster != cluster(t, f).Name {
 				t.Errorf("%+v", r)
 			}
-			if r.Weight != nil && (*r.Weight != 10 || *r.IdleTimeoutMillis != 500) {
+			if r.Weight != nil && (*r.Weight != 10 || *r.IdleTimeoutMillis != 500 || cluster(t, f).StatName != "mine") {
 				t.Errorf("weight %d", *r.Weight)
 			}
 		})
