@@ -1,13 +1,13 @@
 package xds
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/gob"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,22 +46,9 @@ func Save(dir string, set ir.ResourceSet) (err error) {
 			err = fmt.Errorf("save last good state: %w", err)
 		}
 	}()
-	var body bytes.Buffer
-	enc := gob.NewEncoder(&body)
-	var types []string
-	for t := range set {
-		types = append(types, t)
-	}
-	slices.Sort(types)
-	for _, t := range types {
-		for _, r := range set[t] {
-			if r == nil {
-				continue
-			}
-			if err := enc.Encode(r); err != nil {
-				return err
-			}
-		}
+	data, err := encodeLastGood(set)
+	if err != nil {
+		return err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -76,12 +63,7 @@ func Save(dir string, set ir.ResourceSet) (err error) {
 			os.Remove(f.Name())
 		}
 	}()
-	sum := sha256.Sum256(body.Bytes())
-	w := bufio.NewWriter(f)
-	w.WriteString(lastGoodMagic)
-	w.WriteString(hex.EncodeToString(sum[:]) + "\n")
-	w.Write(body.Bytes())
-	if err := w.Flush(); err != nil {
+	if _, err := f.Write(data); err != nil {
 		return err
 	}
 	if err := f.Sync(); err != nil {
@@ -118,6 +100,23 @@ func Load(dir string) (ir.ResourceSet, error) {
 		return nil, e
 	}
 	return set, nil
+}
+
+func encodeLastGood(set ir.ResourceSet) ([]byte, error) {
+	var body bytes.Buffer
+	enc := gob.NewEncoder(&body)
+	for _, t := range slices.Sorted(maps.Keys(set)) {
+		for _, r := range set[t] {
+			if r == nil {
+				continue
+			}
+			if err := enc.Encode(r); err != nil {
+				return nil, err
+			}
+		}
+	}
+	sum := sha256.Sum256(body.Bytes())
+	return slices.Concat([]byte(lastGoodMagic+hex.EncodeToString(sum[:])+"\n"), body.Bytes()), nil
 }
 
 func decodeLastGood(data []byte) (ir.ResourceSet, error) {

@@ -187,6 +187,59 @@ func TestClientThatStopsReading(t *testing.T) {
 	}
 }
 
+// TestFloodOfEndpoints changes more endpoint sets at once than are noted one by one.
+func TestFloodOfEndpoints(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		s := newServer(Options{})
+		set := large(maxTouched + 100)
+		s.Publish(set)
+		names := namesOf(set[ir.TypeEndpoint])
+		c := connect(t, serve(t, s), delta)
+		c.subscribe(ir.TypeEndpoint, names...)
+		c.expect(ir.TypeEndpoint, names)
+		moved := []*ir.Resource{res(ir.TypeEndpoint, "not subscribed", "1")}
+		for _, name := range names {
+			moved = append(moved, res(ir.TypeEndpoint, name, "2"))
+		}
+		s.PublishEndpoints(moved, nil)
+		a := c.expect(ir.TypeEndpoint, names)
+		for _, name := range names {
+			if a.got[name] != "2" {
+				t.Fatalf("%s has version %s", name, a.got[name])
+			}
+		}
+		c.silent()
+	})
+}
+
+// TestStreamsLeaveNothingBehind: goroutines and books of ended streams go.
+func TestStreamsLeaveNothingBehind(t *testing.T) {
+	s := newServer(Options{})
+	s.Publish(small())
+	conn := serve(t, s)
+	c := connect(t, conn, true)
+	c.boot(small())
+	idle := runtime.NumGoroutine()
+	for i := range 50 {
+		c := connect(t, conn, i%2 == 0)
+		c.subscribe(ir.TypeCluster)
+		c.next(ir.TypeCluster) // half-way: not answered
+		c.cancel()
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		streams, goroutines := s.Counters().Streams, runtime.NumGoroutine()
+		if streams == 1 && goroutines <= idle+2 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d streams and %d goroutines are left, %d before", streams, goroutines, idle)
+		}
+	}
+	if got := s.Counters().Opened; got != 51 {
+		t.Errorf("%d streams counted", got)
+	}
+}
+
 // TestHostileRequests may end their stream, nothing else.
 func TestHostileRequests(t *testing.T) {
 	s := newServer(Options{})

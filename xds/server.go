@@ -35,7 +35,7 @@ type Options struct {
 	// BarrierTimeout bounds how long the steps that depend on a response wait for its answer; 0 is DefaultBarrierTimeout.
 	BarrierTimeout time.Duration
 	// OnACK and OnNACK are told of every answer of a client. They run on the stream's own goroutine, so they must return
-	// soon; either may be nil.
+	// soon, and several may run at a time; either may be nil.
 	OnACK  func(ACK)
 	OnNACK func(NACK)
 }
@@ -79,7 +79,7 @@ func New(o Options) *Server {
 }
 
 // Publish replaces everything that is served and returns the number of the publication, for Acknowledged. A resource whose
-// Version equals the present one's is unchanged. The set's endpoint sets must be at least as new as the last
+// Version, a content hash, equals the present one's is unchanged. The set's endpoint sets must be at least as new as the last
 // PublishEndpoints: what that changed is replaced too. Publish never waits for a client.
 func (s *Server) Publish(set ir.ResourceSet) uint64 {
 	var old ir.ResourceSet
@@ -136,7 +136,9 @@ func (s *Server) PublishEndpoints(changed []*ir.Resource, removed []string) {
 		if s.moved == nil {
 			s.moved = map[string]*ir.Resource{}
 		}
-		s.moved[name] = r
+		if s.moved[name] = r; r == nil && s.state.find(ir.TypeEndpoint, name) == nil {
+			delete(s.moved, name) // it came and went since the last Publish
+		}
 		names = append(names, name)
 	}
 	for _, r := range changed {

@@ -28,6 +28,9 @@ type subscription struct {
 	answered bool
 	// named is set once a state-of-the-world client has listed names: from then on an empty list means none, not all.
 	named bool
+	// listed are the names of the last request (state of the world), to see at a glance that nothing changed; nil where
+	// there may be more to it.
+	listed []string
 
 	nonce      string
 	unanswered []response
@@ -169,6 +172,10 @@ func (s *subscription) subscribeDelta(q *request, first bool) {
 
 // subscribeWhole applies a state-of-the-world request, whose names are the whole subscription.
 func (s *subscription) subscribeWhole(q *request) {
+	if s.listed != nil && slices.Equal(s.listed, q.names) {
+		return
+	}
+	s.listed = q.names
 	wildcard := slices.Contains(q.names, "*") || len(q.names) == 0 && !s.named
 	s.named = s.named || len(q.names) > 0
 	next := make(map[string]struct{}, len(q.names))
@@ -205,6 +212,7 @@ func (s *subscription) dropMissing(listed []string) {
 	if s.wildcard {
 		return
 	}
+	s.listed = nil
 	kept := make(map[string]struct{}, len(listed))
 	for _, name := range listed {
 		kept[name] = struct{}{}
