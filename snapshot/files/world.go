@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/snapshot/api"
 )
 
 // world is the content of all files, and which file's claim to each object counts.
@@ -147,11 +148,18 @@ func (w *world) findings() []snapshot.Diagnostic {
 	}
 	for _, r := range slices.SortedFunc(maps.Keys(w.twice), snapshot.Ref.Compare) {
 		claims := w.claims[r]
+		if !api.Known(r.GroupKind()) {
+			continue // whichever counts has no effect
+		}
 		for _, c := range claims[1:] {
 			if c.kept {
 				continue
 			}
-			d := c.object.About(snapshot.Error, codeDuplicate, "", "is defined already at "+claims[0].source.Position.String()+", which counts",
+			severity := snapshot.Error
+			if r.GroupKind() == snapshot.KindNamespace && c.object.Hash == claims[0].object.Hash {
+				severity = snapshot.Warning // many write the namespace into each of their files
+			}
+			d := c.object.About(severity, codeDuplicate, "", "is defined already at "+claims[0].source.Position.String()+", which counts",
 				"remove or rename one of the two")
 			d.Position = c.source.Position
 			out = append(out, d)

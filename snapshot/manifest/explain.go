@@ -119,14 +119,14 @@ func unprintable(line []byte) bool {
 	return false
 }
 
-// templateLine returns the first line with "{{" outside of a comment, counted from 0, or -1.
+// templateLine returns the first line with an expression "{{ }}" outside of quotes and comments, counted from 0, or -1.
 func templateLine(text []byte) int {
-	line := 0
+	n := 0
 	for l := range bytes.Lines(text) {
-		if at := bytes.Index(l, []byte("{{")); at >= 0 && bytes.Contains(l, []byte("}}")) && bytes.IndexByte(l[:at], '#') < 0 {
-			return line
+		if at := bytes.Index(l, []byte("{{")); at >= 0 && bytes.Contains(l, []byte("}}")) && !bytes.ContainsAny(l[:at], `#"'`) {
+			return n
 		}
-		line++
+		n++
 	}
 	return -1
 }

@@ -73,11 +73,13 @@ func parse(text []byte) (root *yaml.Node, err error) {
 }
 
 func (f *full) node(n *yaml.Node) *problem {
-	if f.depth++; f.depth > MaxDepth {
-		return &problem{code: TooDeep, line: n.Line - 1, message: fmt.Sprintf("mappings and lists are nested deeper than %d levels", MaxDepth),
-			help: "flatten the document; an alias must not refer to what holds it"}
+	if n.Kind == yaml.MappingNode || n.Kind == yaml.SequenceNode {
+		if f.depth++; f.depth > MaxDepth {
+			return &problem{code: TooDeep, line: n.Line - 1, message: fmt.Sprintf("mappings and lists are nested deeper than %d levels", MaxDepth),
+				help: "flatten the document; an alias must not refer to what holds it"}
+		}
+		defer func() { f.depth-- }()
 	}
-	defer func() { f.depth-- }()
 	if f.inAlias > 0 {
 		f.expanded++
 	}

@@ -97,12 +97,11 @@ func (c *checker) value(depth int) *problem {
 	if c.pos == len(c.data) {
 		return c.truncated()
 	}
-	if depth > MaxDepth {
+	switch b := c.data[c.pos]; {
+	case (b == '{' || b == '[') && depth == MaxDepth:
 		p := c.problem(c.pos, fmt.Sprintf("objects and lists are nested deeper than %d levels", MaxDepth), "flatten the document")
 		p.code = TooDeep
 		return p
-	}
-	switch b := c.data[c.pos]; {
 	case b == '{':
 		return c.object(depth)
 	case b == '[':

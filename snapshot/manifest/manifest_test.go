@@ -192,6 +192,22 @@ metadata:
 	}
 }
 
+// TestDepth checks that the three readers allow the same depth.
+func TestDepth(t *testing.T) {
+	for _, levels := range []int{MaxDepth, MaxDepth + 1} {
+		for name, text := range map[string]string{
+			"block": "a:\n" + strings.Repeat("- ", levels-1) + "x\n",
+			"flow":  "a: " + strings.Repeat("[", levels-1) + "x" + strings.Repeat("]", levels-1) + "\n",
+			"JSON":  `{"a":` + strings.Repeat("[", levels-1) + "1" + strings.Repeat("]", levels-1) + "}",
+		} {
+			docs := Documents("f", []byte(text))
+			if deep := docs[0].Err != nil && docs[0].Err.Code == TooDeep; deep != (levels > MaxDepth) {
+				t.Errorf("%s of %d levels: %s", name, levels, show(docs))
+			}
+		}
+	}
+}
+
 func TestFailuresAreBounded(t *testing.T) {
 	docs := Documents("f", []byte(strings.Repeat("---\na: b: c\n", 5000)))
 	if last := docs[len(docs)-1]; len(docs) != maxFailures+1 || last.Err == nil || last.Err.Code != TooBig {

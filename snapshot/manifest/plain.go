@@ -154,6 +154,9 @@ func (p *plain) sequence() bool {
 		if n > 0 {
 			p.out = append(p.out, ',')
 		}
+		if items && !p.filled() {
+			return false // the full parser tells the line of its first content
+		}
 		start, text := len(p.out), p.pos-indent
 		if !p.entry(indent) {
 			return false
@@ -164,6 +167,12 @@ func (p *plain) sequence() bool {
 	}
 	p.out = append(p.out, ']')
 	return p.indent <= indent
+}
+
+// filled reports whether something stands behind the "-" at the position.
+func (p *plain) filled() bool {
+	line := bytes.TrimSpace(p.src[p.pos+1 : lineEnd(p.src, p.pos)])
+	return len(line) > 0 && line[0] != '#'
 }
 
 // entry reads "- value".
