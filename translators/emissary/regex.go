@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp/syntax"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -66,7 +67,29 @@ func analyseAnew(expr string) analysis {
 	if err != nil {
 		return analysis{err: errors.New(explainRegex(expr, err))}
 	}
+	if escape := wideEscape(expr); escape != "" {
+		return analysis{err: errors.New("invalid escape sequence: " + escape + "; Envoy knows characters up to \\x{ff}")}
+	}
 	return analysis{groups: re.MaxCap(), size: programSize(re)}
+}
+
+// wideEscape returns the first \x{...} past Latin-1, or "".
+func wideEscape(expr string) string {
+	for i := 0; i+1 < len(expr); i++ {
+		if expr[i] != '\\' {
+			continue
+		}
+		rest := expr[i:]
+		i++
+		end := strings.IndexByte(rest, '}')
+		if !strings.HasPrefix(rest, `\x{`) || end < 0 {
+			continue
+		}
+		if n, err := strconv.ParseUint(rest[3:end], 16, 32); err == nil && n > maxByte {
+			return rest[:end+1]
+		}
+	}
+	return ""
 }
 
 // explainRegex says what RE2 says, and what the writer may have meant.
