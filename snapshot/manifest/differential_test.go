@@ -21,7 +21,7 @@ var seeds = []string{
 	"a : b\n", "a:b\n", "a: -\n", "a: - b\n", "a: -b\n", "- -\n- -x\n", "a: --- b\n", "a:\n  - b\n c: d\n", "a:\n    b: c\n  d: e\n", "a:\n- b\n  c: d\n", "- - a\n  b: c\n",
 	"a: @x\n", "a: `x`\n", "a: %x\n", "a: ,x\n", "a: ]\n", "a: []x\n", "a: [] # c\n", "a: \"x\"y\n", "a: 'x' y\n", "items:\n- a: b\n- c: d\n", "a: x #\n", "a: #x\n", "a: \"\\/\"\n",
 	"  a: b\n  c: d\n", "  a: b\nc: d\n", "a: b\n  # deep comment\nc: d\n", "a:\n  # only a comment\nb: c\n", "a: =\n", "a: ?x\n", "a: ? x\n", "a: :x\n", "a: x:\n", "~: a\n", ": a\n", "[]: a\n",
-	"\r!tag\tvalue", "items:\n-  \n ctems:\n c: d\n", "items:\n- # c\n  a: b\n",
+	"\r!tag\tvalue", "--- ---   e: f\n", "--- %x\n", "--- ...\n", "items:\n-  \n ctems:\n c: d\n", "items:\n- # c\n  a: b\n",
 }
 
 // agree fails the test where the scanner reads a document otherwise than the full parser.

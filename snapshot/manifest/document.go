@@ -68,6 +68,9 @@ func split(data []byte, each func(line int, text []byte)) {
 			// A document may start on the line of its marker.
 			if rest := bytes.TrimLeft(data[at+3:next], " \t"); data[at] == '-' && len(bytes.TrimSpace(rest)) > 0 && rest[0] != '#' {
 				start, startLine = next-len(rest), line
+				if marker(rest) {
+					start-- // not at the start of a line, and so no marker
+				}
 			}
 		}
 		at = next
@@ -166,7 +169,7 @@ func (s *stream) yaml(line int, text []byte) {
 		s.object(line, text, p.out[:len(p.out):len(p.out)], p.head)
 		return
 	}
-	f := full{text: text}
+	f := full{text: text, hasty: s.failures > 20}
 	if err := f.document(); err != nil {
 		s.fail(line, text, *err)
 	} else if !f.empty {

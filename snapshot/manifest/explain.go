@@ -59,7 +59,7 @@ func (f *full) breaks(from int, message string) int {
 	for at := 0; at < len(f.text); ends = append(ends, at) {
 		at = lineEnd(f.text, at)
 	}
-	if len(f.text) > 1<<20 || from >= len(ends) {
+	if f.hasty || len(f.text) > 1<<18 || from >= len(ends) {
 		return from
 	}
 	return from + sort.Search(len(ends)-1-from, func(n int) bool {

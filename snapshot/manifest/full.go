@@ -14,6 +14,7 @@ import (
 // full reads any YAML document through the full parser.
 type full struct {
 	text     []byte
+	hasty    bool // many documents are broken: do not search long for the right line
 	out      []byte
 	list     []item
 	kind     span // the value of the top-level "kind", in out
@@ -271,7 +272,9 @@ func (f *full) scalar(n *yaml.Node) *problem {
 		}
 		var v any
 		if err := n.Decode(&v); err != nil {
-			return f.syntax(err)
+			p := f.syntax(err)
+			p.line = n.Line - 1
+			return p
 		}
 		switch v := v.(type) {
 		case string:

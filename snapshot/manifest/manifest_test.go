@@ -45,6 +45,7 @@ func TestDocuments(t *testing.T) {
 		{"anchors and merge", "a: &x {b: 1, c: 2}\nd:\n  <<: *x\n  c: 3\n", "1 {\"a\":{\"b\":1,\"c\":2},\"d\":{\"c\":3,\"b\":1}}\n"},
 		{"several merges", "x: &x {a: 1}\ny: &y {a: 2, b: 2}\nz: {<<: [*x, *y]}\n", "1 {\"x\":{\"a\":1},\"y\":{\"a\":2,\"b\":2},\"z\":{\"a\":1,\"b\":2}}\n"},
 		{"tags", "a: !!str 1\nb: !!int \"2\"\nc: !!float 1\nd: !!binary aGk=\ne: !!bool \"true\"\nf: !!null \"\"\n", "1 {\"a\":\"1\",\"b\":2,\"c\":1,\"d\":\"hi\",\"e\":true,\"f\":null}\n"},
+		{"a value that is not what its tag says", "a: 1\nb: !!int x\n", "1 !CH-FILE-001@2\n"},
 		{"JSON", " {\"a\": [1, {\"b\": null}]}\n", "1  {\"a\": [1, {\"b\": null}]}\n"},
 		{"JSON values", "{\"a\":1}{\"b\":2}\n\n{\n\"c\":3}\n", "1 {\"a\":1}\n1 {\"b\":2}\n3 {\n\"c\":3}\n"},
 		{"JSON between markers", "{\"a\":1}\n---\n{\"b\":2}\n", "1 {\"a\":1}\n3 {\"b\":2}\n"},
