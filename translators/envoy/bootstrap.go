@@ -70,20 +70,25 @@ func Bootstrap(b *ir.Bootstrap, o BootstrapOptions) (*bootstrapv3.Bootstrap, err
 	return out, out.ValidateAll()
 }
 
+// maxProgram is the limit of RE2's program size; Emissary's default is 200.
+func maxProgram(b *ir.Bootstrap) uint32 {
+	if b == nil || b.RegexMaxSize == 0 {
+		return 200
+	}
+	return b.RegexMaxSize
+}
+
 // baseBootstrap builds all but the way to the control plane.
 func baseBootstrap(b *ir.Bootstrap, o BootstrapOptions) (*bootstrapv3.Bootstrap, error) {
 	if b == nil {
 		b = &ir.Bootstrap{}
 	}
-	loopback, adminPort, maxProgram := o.Loopback, b.AdminPort, b.RegexMaxSize
+	loopback, adminPort := o.Loopback, b.AdminPort
 	if loopback == "" {
 		loopback = "127.0.0.1"
 	}
 	if adminPort == 0 {
 		adminPort = 8001
-	}
-	if maxProgram == 0 {
-		maxProgram = 200
 	}
 	runtime, err := structpb.NewStruct(b.Runtime)
 	if err != nil {
@@ -92,7 +97,7 @@ func baseBootstrap(b *ir.Bootstrap, o BootstrapOptions) (*bootstrapv3.Bootstrap,
 	if runtime.Fields == nil {
 		runtime.Fields = map[string]*structpb.Value{}
 	}
-	runtime.Fields["re2.max_program_size.error_level"] = structpb.NewNumberValue(float64(maxProgram))
+	runtime.Fields["re2.max_program_size.error_level"] = structpb.NewNumberValue(float64(maxProgram(b)))
 	out := &bootstrapv3.Bootstrap{
 		Node:            &corev3.Node{Id: or(b.NodeID, "chancery"), Cluster: or(b.NodeCluster, "chancery")},
 		Admin:           &bootstrapv3.Admin{Address: address(loopback, adminPort)},

@@ -69,7 +69,7 @@ func discovery(out *clusterv3.Cluster, c *ir.Cluster, f *faults) {
 	switch c.Discovery {
 	case ir.DiscoveryEDS:
 		out.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS}
-		out.EdsClusterConfig = &clusterv3.Cluster_EdsClusterConfig{EdsConfig: overADS(), ServiceName: c.EndpointSet}
+		out.EdsClusterConfig = &clusterv3.Cluster_EdsClusterConfig{EdsConfig: ads, ServiceName: c.EndpointSet}
 		return
 	case ir.DiscoveryStatic:
 		out.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}

@@ -38,14 +38,16 @@ func (u Units) total() int {
 // Emitter emits programs one after the other and remembers the units of the last ones by node pointer. It is not safe for
 // concurrent use. What it returns depends on the program alone, never on what it remembers.
 type Emitter struct {
-	reserved  map[string]bool
-	secrets   store[ir.Secret]
-	endpoints store[ir.EndpointSet]
-	clusters  store[ir.Cluster]
-	routes    store[ir.RouteConfig]
-	listeners store[ir.Listener]
-	memo      routeMemo
-	chains    chainMemo
+	reserved map[string]bool
+	// maxProgram is the limit of RE2's program size under which everything was emitted.
+	maxProgram uint32
+	secrets    store[ir.Secret]
+	endpoints  store[ir.EndpointSet]
+	clusters   store[ir.Cluster]
+	routes     store[ir.RouteConfig]
+	listeners  store[ir.Listener]
+	memo       routeMemo
+	chains     chainMemo
 	// standIn is the unavailable cluster, once something has needed it.
 	standIn *ir.Resource
 	units   Units
@@ -56,27 +58,33 @@ func NewEmitter(o Options) *Emitter {
 	if o.ReservedClusters == nil {
 		o.ReservedClusters = []string{adsCluster, unavailable}
 	}
-	e := &Emitter{
-		reserved:  map[string]bool{},
-		secrets:   store[ir.Secret]{kind: "secret", name: func(s *ir.Secret) string { return s.Name }, origins: func(s *ir.Secret) []ir.Origin { return s.Origins }},
-		endpoints: store[ir.EndpointSet]{kind: "endpoint set", name: func(s *ir.EndpointSet) string { return s.Name }, origins: func(s *ir.EndpointSet) []ir.Origin { return s.Origins }},
-		clusters:  store[ir.Cluster]{kind: "cluster", name: func(c *ir.Cluster) string { return c.Name }, origins: func(c *ir.Cluster) []ir.Origin { return c.Origins }},
-		routes:    store[ir.RouteConfig]{kind: "route configuration", name: func(r *ir.RouteConfig) string { return r.Name }, origins: func(r *ir.RouteConfig) []ir.Origin { return r.Origins }},
-		listeners: store[ir.Listener]{kind: "listener", name: func(l *ir.Listener) string { return l.Name }, origins: func(l *ir.Listener) []ir.Origin { return l.Origins }},
-		memo:      newRouteMemo(),
-		chains:    newChainMemo(),
-	}
-	e.routes.forget = func(name string) { e.memo.replace(name, nil) }
+	e := &Emitter{reserved: map[string]bool{}}
 	for _, n := range o.ReservedClusters {
 		e.reserved[n] = true
 	}
+	e.forget(maxProgram(nil))
 	return e
+}
+
+// forget makes the Emitter remember nothing and take another limit of RE2's program size.
+func (e *Emitter) forget(limit uint32) {
+	e.maxProgram = limit
+	e.secrets = store[ir.Secret]{kind: "secret", name: func(s *ir.Secret) string { return s.Name }, origins: func(s *ir.Secret) []ir.Origin { return s.Origins }}
+	e.endpoints = store[ir.EndpointSet]{kind: "endpoint set", name: func(s *ir.EndpointSet) string { return s.Name }, origins: func(s *ir.EndpointSet) []ir.Origin { return s.Origins }}
+	e.clusters = store[ir.Cluster]{kind: "cluster", name: func(c *ir.Cluster) string { return c.Name }, origins: func(c *ir.Cluster) []ir.Origin { return c.Origins }}
+	e.routes = store[ir.RouteConfig]{kind: "route configuration", name: func(r *ir.RouteConfig) string { return r.Name }, origins: func(r *ir.RouteConfig) []ir.Origin { return r.Origins },
+		forget: func(name string) { e.memo.replace(name, nil) }}
+	e.listeners = store[ir.Listener]{kind: "listener", name: func(l *ir.Listener) string { return l.Name }, origins: func(l *ir.Listener) []ir.Origin { return l.Origins }}
+	e.memo, e.chains = newRouteMemo(), newChainMemo()
 }
 
 // Emit emits the program. A nil program has no resources.
 func (e *Emitter) Emit(p *ir.Program) Output {
 	if p == nil {
 		p = &ir.Program{}
+	}
+	if limit := maxProgram(p.Bootstrap); limit != e.maxProgram {
+		e.forget(limit)
 	}
 	e.units = Units{}
 	e.secrets.update(p.Secrets, stamp{}, e.secret)

@@ -22,7 +22,7 @@ func httpManager(c *ir.HTTPChain, quic bool, f *faults) *listenerv3.Filter {
 	m := &hcmv3.HttpConnectionManager{
 		StatPrefix: c.StatPrefix,
 		RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{
-			ConfigSource: overADS(), RouteConfigName: c.RouteConfig,
+			ConfigSource: ads, RouteConfigName: c.RouteConfig,
 		}},
 		HttpFilters:               httpFilters(c.Filters, s, f),
 		UseRemoteAddress:          wrapperspb.Bool(s.UseRemoteAddress),

@@ -90,6 +90,7 @@ func (e *Emitter) buildPart(r *ir.Route, missing []string) *part {
 		}
 	}
 	m := routeMessage(r, func(name string) bool { return !slices.Contains(missing, name) }, &f)
+	programSizes(r, e.maxProgram, &f)
 	f.check("", m)
 	p.framed, p.hash = f.framed("", fieldRoutes, m)
 	if len(f) > 0 {
@@ -104,6 +105,7 @@ func (e *Emitter) buildPart(r *ir.Route, missing []string) *part {
 func (e *Emitter) closePart(r *ir.Route, p *part, reasons faults) *part {
 	var f faults
 	m := closedRoute(r, &f)
+	matchProgramSizes(&r.Match, e.maxProgram, &f)
 	f.check("", m)
 	p.framed, p.hash = f.framed("", fieldRoutes, m)
 	effect := closed

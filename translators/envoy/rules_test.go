@@ -1,6 +1,10 @@
 package envoy
 
 import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +72,13 @@ func TestGuiltyRoutes(t *testing.T) {
 			r.Forward.Clusters = []ir.WeightedCluster{{Cluster: "a", Weight: 9}, {Cluster: "nope", Weight: 1}}
 		}, codeMissing, "route.cluster", stays},
 		{"match regex", func(r *ir.Route) { r.Match = ir.Match{PathKind: ir.PathRegex, Path: "[a-"} }, codeRegex, "match.safe_regex", gone},
+		{"match program", func(r *ir.Route) { r.Match = ir.Match{PathKind: ir.PathRegex, Path: "/[a-z]{300}"} }, codeProgram, "match.safe_regex", gone},
+		{"rewrite program", func(r *ir.Route) {
+			r.Forward.RegexRewrite = &ir.RegexRewrite{Pattern: strings.Repeat("a", 250), Substitution: ""}
+		}, codeProgram, "route.regex_rewrite.pattern", answers503},
+		{"program within the limit", func(r *ir.Route) {
+			r.Forward.RegexRewrite = &ir.RegexRewrite{Pattern: strings.Repeat("a", 190), Substitution: ""}
+		}, nil, "", stays},
 		{"match look-ahead", func(r *ir.Route) { r.Match = ir.Match{PathKind: ir.PathRegex, Path: "(?=a)"} }, codeRegex, "match.safe_regex", gone},
 		{"match kind", func(r *ir.Route) { r.Match.PathKind = "glob" }, codeValue, "match", gone},
 		{"match header", func(r *ir.Route) { r.Match.Headers = []ir.ValueMatch{{Name: "x y", Kind: ir.ValuePresent}} }, codeHeaderName, "match.headers", gone},
@@ -304,4 +315,32 @@ func TestFormat(t *testing.T) {
 			t.Errorf("%q: good is %v", value, len(f) == 0)
 		}
 	}
+}
+
+// TestProgramSizeLimit: another limit is another answer, for what was emitted before too, and Envoy agrees.
+func TestProgramSizeLimit(t *testing.T) {
+	prog := small()
+	r := *prog.RouteConfigs[0].VirtualHosts[0].Routes[0]
+	r.Match = ir.Match{PathKind: ir.PathRegex, Path: strings.Repeat("a", 210)}
+	prog = withRoute(prog, 0, 0, &r)
+	e := NewEmitter(Options{})
+	blamed(t, e.Emit(prog), codeProgram, "match.safe_regex", "a")
+	wide := *prog
+	wide.Bootstrap = &ir.Bootstrap{RegexMaxSize: 230}
+	out := clean(t, e.Emit(&wide))
+	for limit, good := range map[uint32]bool{230: true, 200: false} {
+		var text bytes.Buffer
+		if err := WriteStatic(&text, &ir.Bootstrap{RegexMaxSize: limit}, out.Resources); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "envoy.json")
+		if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		log, err := exec.Command(findEnvoy(t), "--mode", "validate", "-c", file, "--disable-hot-restart").CombinedOutput()
+		if (err == nil) != good {
+			t.Errorf("limit %d: Envoy says %v: %s", limit, err, log)
+		}
+	}
+	blamed(t, e.Emit(prog), codeProgram, "match.safe_regex", "a")
 }

@@ -19,8 +19,11 @@ func overADS() *corev3.ConfigSource {
 	}
 }
 
+// ads is overADS for messages that are marshalled and thrown away.
+var ads = overADS()
+
 func sdsSecret(name string) *tlsv3.SdsSecretConfig {
-	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: overADS()}
+	return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: ads}
 }
 
 var tlsVersions = map[string]tlsv3.TlsParameters_TlsProtocol{

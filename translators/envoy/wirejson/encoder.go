@@ -1,6 +1,7 @@
 package wirejson
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,7 +27,8 @@ type Encoder struct {
 }
 
 // AppendMessage appends the JSON form of the message of type d that wire encodes. It fails on malformed encodings, text that is not
-// UTF-8, packed messages of unknown types, and well-known types whose value has no JSON form; dst is then to be thrown away.
+// UTF-8, packed messages of unknown types, and well-known types whose value has no JSON form; dst is then to be thrown away. What a
+// later value of the same field or oneof replaces is not looked into.
 func (c *Encoder) AppendMessage(dst []byte, d protoreflect.MessageDescriptor, wire []byte) ([]byte, error) {
 	return c.run(dst, func(e *encoder) error { return e.message(tableOf(d), wire) })
 }
@@ -38,7 +40,7 @@ func (c *Encoder) AppendAny(dst []byte, typeURL string, wire []byte) ([]byte, er
 
 func (c *Encoder) run(dst []byte, write func(*encoder) error) ([]byte, error) {
 	e := &c.e
-	e.out, e.multiline, e.depth, e.levels = dst, c.Multiline, c.Depth, 0
+	e.out, e.multiline, e.depth, e.levels, e.discarded = dst, c.Multiline, c.Depth, 0, 0
 	e.entries, e.heads = e.entries[:0], e.heads[:0]
 	err := write(e)
 	out := e.out
@@ -59,6 +61,8 @@ type encoder struct {
 	entries   []entry
 	heads     []int32
 	types     map[string]*table
+	// discarded counts values that a later one has replaced; nobody looks into them.
+	discarded int
 }
 
 // entry is one occurrence of a field; entries of one field form a list.
@@ -89,7 +93,7 @@ func (e *encoder) parse(t *table, wire []byte) (frame, error) {
 		e.heads = append(e.heads, -1)
 	}
 	for len(wire) > 0 {
-		number, typ, n := protowire.ConsumeTag(wire)
+		number, typ, n := consumeTag(wire)
 		if n < 0 {
 			return f, protowire.ParseError(n)
 		}
@@ -130,20 +134,42 @@ func (e *encoder) parse(t *table, wire []byte) (frame, error) {
 			continue
 		}
 		for _, r := range fd.rivals {
-			e.heads[f.heads+int(r)] = -1
+			if e.heads[f.heads+int(r)] >= 0 {
+				e.heads[f.heads+int(r)] = -1
+				e.discarded++
+			}
 		}
 		head, tail := &e.heads[f.heads+i], &e.heads[f.heads+f.fields+i]
 		at := int32(len(e.entries))
 		e.entries = append(e.entries, x)
-		if *head < 0 || !fd.repeated && fd.kind != protoreflect.MessageKind {
+		switch {
+		case *head < 0:
 			*head = at
-		} else {
+		case !fd.repeated && fd.kind != protoreflect.MessageKind:
+			*head = at
+			e.discarded++
+		default:
 			e.entries[*tail].next = at
 		}
 		*tail = at
 	}
 	return f, nil
 }
+
+// consumeTag is protowire.ConsumeTag, which lets field numbers pass that are too large.
+func consumeTag(wire []byte) (protowire.Number, protowire.Type, int) {
+	number, typ, n := protowire.ConsumeTag(wire)
+	if n >= 0 && number > protowire.MaxValidNumber {
+		return 0, 0, badNumber
+	}
+	return number, typ, n
+}
+
+// badNumber is protowire's code of an invalid field number.
+var badNumber = func() int {
+	_, _, n := protowire.ConsumeTag([]byte{0})
+	return n
+}()
 
 // message writes one message in whatever form its type has.
 func (e *encoder) message(t *table, wire []byte) error {
@@ -180,7 +206,10 @@ func (e *encoder) fields(t *table, wire []byte, empty *bool) error {
 			err = e.list(fd, at)
 		case fd.kind == protoreflect.MessageKind:
 			e.member(fd, empty)
-			err = e.message(fd.table(), e.merged(at))
+			var whole []byte
+			if whole, err = e.merged(at); err == nil {
+				err = e.message(fd.table(), whole)
+			}
 		default:
 			x := e.entries[at]
 			if !fd.presence && zero(fd.kind, &x) {
@@ -197,17 +226,31 @@ func (e *encoder) fields(t *table, wire []byte, empty *bool) error {
 	return nil
 }
 
-// merged returns the encoding of a singular message that may have come in several pieces.
-func (e *encoder) merged(at int32) []byte {
+// merged returns the encoding of a singular message that may have come in several pieces, each of which has to be well-formed.
+func (e *encoder) merged(at int32) ([]byte, error) {
 	first := e.entries[at]
 	if first.next < 0 {
-		return first.bytes
+		return first.bytes, nil
 	}
 	var all []byte
 	for ; at >= 0; at = e.entries[at].next {
+		if err := wellFormed(e.entries[at].bytes); err != nil {
+			return nil, err
+		}
 		all = append(all, e.entries[at].bytes...)
 	}
-	return all
+	return all, nil
+}
+
+func wellFormed(wire []byte) error {
+	for len(wire) > 0 {
+		_, _, n := protowire.ConsumeField(wire)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		wire = wire[n:]
+	}
+	return nil
 }
 
 // list writes a repeated field; scalars come packed or one by one.
@@ -262,6 +305,7 @@ func (e *encoder) value(fd *field, num uint64, b []byte) error {
 // item is one entry of a map.
 type item struct {
 	key, value entry
+	discarded  int
 }
 
 // mapping writes a map with its keys sorted; the last of several entries of one key counts.
@@ -272,6 +316,7 @@ func (e *encoder) mapping(fd *field, at int32) error {
 		if err != nil {
 			return err
 		}
+		e.discarded += x.discarded
 		items = append(items, x)
 	}
 	slices.SortStableFunc(items, func(a, b item) int { return compareKeys(fd.mapKey.kind, &a.key, &b.key) })
@@ -280,6 +325,7 @@ func (e *encoder) mapping(fd *field, at int32) error {
 	for i := range items {
 		x := &items[i]
 		if i+1 < len(items) && compareKeys(fd.mapKey.kind, &x.key, &items[i+1].key) == 0 {
+			e.discarded++
 			continue
 		}
 		e.element(&empty)
@@ -297,7 +343,7 @@ func (e *encoder) mapping(fd *field, at int32) error {
 func mapItem(fd *field, wire []byte) (item, error) {
 	var x item
 	for len(wire) > 0 {
-		number, typ, n := protowire.ConsumeTag(wire)
+		number, typ, n := consumeTag(wire)
 		if n < 0 {
 			return x, protowire.ParseError(n)
 		}
@@ -312,7 +358,12 @@ func mapItem(fd *field, wire []byte) (item, error) {
 			var b []byte
 			b, n = protowire.ConsumeBytes(wire)
 			if n >= 0 && side.kind == protoreflect.MessageKind && to.bytes != nil {
+				if err := cmp.Or(wellFormed(to.bytes), wellFormed(b)); err != nil {
+					return x, err
+				}
 				b = slices.Concat(to.bytes, b)
+			} else if to.bytes != nil {
+				x.discarded++
 			}
 			to.bytes = b
 		} else {

@@ -98,7 +98,10 @@ func writeValue(e *encoder, t *table, wire []byte) error {
 		fd := &t.fields[i]
 		switch x := e.entries[at]; fd.kind {
 		case protoreflect.MessageKind:
-			err = e.message(fd.table(), e.merged(at))
+			var whole []byte
+			if whole, err = e.merged(at); err == nil {
+				err = e.message(fd.table(), whole)
+			}
 		case protoreflect.DoubleKind:
 			if v := math.Float64frombits(x.num); math.IsNaN(v) || math.IsInf(v, 0) {
 				return fmt.Errorf("wirejson: google.protobuf.Value cannot hold %v", v)

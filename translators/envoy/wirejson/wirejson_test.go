@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -59,17 +58,14 @@ func compare(t *testing.T, d protoreflect.MessageType, wire []byte) {
 		c := Encoder{Options: Options{Multiline: multiline}}
 		got, err := c.AppendMessage(nil, d.Descriptor(), wire)
 		if unmarshalErr != nil {
-			if err == nil && strings.Contains(unmarshalErr.Error(), "UTF-8") {
-				return // It stands in a value that a later one has replaced.
-			}
-			if err == nil {
+			if err == nil && c.e.discarded == 0 {
 				t.Fatalf("%s: proto: %v, wirejson: no error", d.Descriptor().FullName(), unmarshalErr)
 			}
 			return
 		}
 		want, wantErr := protojson.Marshal(m)
 		if wantErr != nil {
-			if err == nil {
+			if err == nil && c.e.discarded == 0 {
 				t.Fatalf("%s: protojson: %v, wirejson: %s", d.Descriptor().FullName(), wantErr, got)
 			}
 			return
