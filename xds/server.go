@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"slices"
 	"sync"
@@ -40,6 +41,12 @@ type Options struct {
 	OnNACK func(NACK)
 }
 
+// move is one endpoint set as PublishEndpoints left it, nil for removed, and its number.
+type move struct {
+	to     *ir.Resource
+	number uint64
+}
+
 // Server is the discovery service. All methods are safe for concurrent use.
 type Server struct {
 	discovery.UnimplementedAggregatedDiscoveryServiceServer
@@ -51,8 +58,9 @@ type Server struct {
 
 	mu    sync.RWMutex
 	state *state // nil until the first Publish
-	// moved holds the endpoint sets that changed since the last Publish; nil marks a removed one.
-	moved map[string]*ir.Resource
+	// moved holds the endpoint sets that are newer than the last publication's; moves counts them.
+	moved map[string]move
+	moves uint64
 	// awaited counts the served clusters that take their endpoints from a set.
 	awaited map[string]int
 	// good holds the last secret of each name that some client acknowledged.
@@ -79,9 +87,21 @@ func New(o Options) *Server {
 }
 
 // Publish replaces everything that is served and returns the number of the publication, for Acknowledged. A resource whose
-// Version, a content hash, equals the present one's is unchanged. The set's endpoint sets must be at least as new as the last
-// PublishEndpoints: what that changed is replaced too. Publish never waits for a client.
-func (s *Server) Publish(set ir.ResourceSet) uint64 {
+// Version, a content hash, equals the present one's is unchanged. Publish never waits for a client. What PublishEndpoints
+// did before is replaced too; PublishSince keeps it.
+func (s *Server) Publish(set ir.ResourceSet) uint64 { return s.PublishSince(set, math.MaxUint64) }
+
+// EndpointMark returns a mark of the present moment for PublishSince: to be taken just before the snapshot is, from which the set
+// will be compiled.
+func (s *Server) EndpointMark() uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.moves
+}
+
+// PublishSince is Publish for a set whose endpoints are as old as the mark: endpoint sets that PublishEndpoints has changed
+// since then stay, for they are newer than the set's.
+func (s *Server) PublishSince(set ir.ResourceSet, mark uint64) uint64 {
 	var old ir.ResourceSet
 	if now := s.newest(); now != nil {
 		old = now.set
@@ -109,10 +129,15 @@ func (s *Server) Publish(set ir.ResourceSet) uint64 {
 		}
 	})
 	moved := make([]string, 0, len(s.moved))
-	for name := range s.moved {
-		moved = append(moved, name)
+	for name, m := range s.moved {
+		if m.number <= mark {
+			moved = append(moved, name)
+		}
 	}
-	s.state, s.moved = next, nil
+	for _, name := range moved {
+		delete(s.moved, name)
+	}
+	s.state = next
 	for st := range s.streams {
 		st.touch(moved)
 	}
@@ -129,25 +154,24 @@ func (s *Server) PublishEndpoints(changed []*ir.Resource, removed []string) {
 		return
 	}
 	names := make([]string, 0, len(changed)+len(removed))
-	move := func(name string, r *ir.Resource) {
+	put := func(name string, r *ir.Resource) {
 		if now := s.endpoints(name); now == r || now != nil && r != nil && now.Version == r.Version {
 			return
 		}
 		if s.moved == nil {
-			s.moved = map[string]*ir.Resource{}
+			s.moved = map[string]move{}
 		}
-		if s.moved[name] = r; r == nil && s.state.find(ir.TypeEndpoint, name) == nil {
-			delete(s.moved, name) // it came and went since the last Publish
-		}
+		s.moves++
+		s.moved[name] = move{r, s.moves}
 		names = append(names, name)
 	}
 	for _, r := range changed {
 		if r != nil {
-			move(r.Name, r)
+			put(r.Name, r)
 		}
 	}
 	for _, name := range removed {
-		move(name, nil)
+		put(name, nil)
 	}
 	if len(names) == 0 {
 		return
@@ -159,8 +183,8 @@ func (s *Server) PublishEndpoints(changed []*ir.Resource, removed []string) {
 
 // endpoints returns the newest endpoint set of the name. The caller holds the lock.
 func (s *Server) endpoints(name string) *ir.Resource {
-	if r, ok := s.moved[name]; ok {
-		return r
+	if m, ok := s.moved[name]; ok {
+		return m.to
 	}
 	return s.state.find(ir.TypeEndpoint, name)
 }
@@ -181,9 +205,9 @@ func (s *Server) Served() ir.ResourceSet {
 			_, moved := s.moved[r.Name]
 			return moved
 		})
-		for _, r := range s.moved {
-			if r != nil {
-				list = append(list, r)
+		for _, m := range s.moved {
+			if m.to != nil {
+				list = append(list, m.to)
 			}
 		}
 		slices.SortFunc(list, byName)
