@@ -16,6 +16,7 @@ import (
 	"github.com/chancery-gateway/chancery/runtime/gateway"
 	"github.com/chancery-gateway/chancery/runtime/pipeline"
 	"github.com/chancery-gateway/chancery/runtime/report"
+	"github.com/chancery-gateway/chancery/runtime/settings"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/snapshot/files"
@@ -53,6 +54,9 @@ func (a *app) serve(ctx context.Context, paths []string, ready func(gateway.Addr
 		return &status{exitUsage, err}
 	}
 	log := newLogger(a.err, s.LogLevel, s.LogFormat)
+	for _, line := range settings.Unused() {
+		log.Warn(line)
+	}
 	source, err := files.New(paths, files.Options{MaxDelay: s.ReconfigMaxDelay, Logger: log})
 	if err != nil {
 		return &status{exitUsage, err}

@@ -23,10 +23,11 @@ var withoutEffect = map[string]string{
 	"AMBASSADOR_LOG_RESOURCES":           "use `chancery explain`",
 }
 
-// Unused returns a line for each AMBASSADOR_* variable that is set and has no effect, sorted.
+// Unused returns a line for each AMBASSADOR_* or CHANCERY_* variable that is set and has no effect, sorted.
 func Unused() []string {
-	read := map[string]bool{}
+	read := map[string]bool{"CHANCERY_CONFIG": true}
 	for _, d := range definitions {
+		read[d.Variable()] = true
 		for _, e := range d.Environment {
 			read[e.Name] = true
 		}
@@ -34,7 +35,14 @@ func Unused() []string {
 	var out []string
 	for _, pair := range os.Environ() {
 		name, value, _ := strings.Cut(pair, "=")
-		if value == "" || read[name] || !strings.HasPrefix(name, "AMBASSADOR_") {
+		if value == "" || read[name] {
+			continue
+		}
+		if key, ours := strings.CutPrefix(name, "CHANCERY_"); ours {
+			out = append(out, name+" has no effect: it is no setting; "+suggest(strings.ToLower(key)))
+			continue
+		}
+		if !strings.HasPrefix(name, "AMBASSADOR_") {
 			continue
 		}
 		reason := withoutEffect[name]

@@ -177,6 +177,10 @@ func readFile(v *viper.Viper, flags *pflag.FlagSet) (lines map[string]int, file 
 			problems = append(problems, &Problem{Source: at, Value: k.Value, Reason: "is no setting", Want: suggest(k.Value)})
 			continue
 		}
+		if before := lines[k.Value]; before > 0 {
+			problems = append(problems, &Problem{Setting: k.Value, Source: at, Reason: fmt.Sprintf("stands twice, first in line %d", before)})
+			continue
+		}
 		lines[k.Value] = k.Line
 		if err := v.MergeConfigMap(map[string]any{k.Value: scalar(root.Content[i+1])}); err != nil {
 			return nil, file, nil, fmt.Errorf("settings file %s: %w", at, err)

@@ -139,6 +139,7 @@ func TestProblems(t *testing.T) {
 		{name: "file value", file: "\nlog-level: loud\n", want: []string{"chancery.yaml:2", `"log-level"`, `"loud"`, "debug, info, warn, error"}},
 		{name: "unknown key", file: "drian-time: 3s\n", want: []string{"chancery.yaml:1", `"drian-time"`, "is no setting", `perhaps "drain-time"`}},
 		{name: "unlike any key", file: "colour: blue\n", want: []string{"chancery.yaml:1", "chancery settings"}},
+		{name: "twice", file: "envoy: a\nenvoy: b\n", want: []string{"chancery.yaml:2", `"envoy"`, "stands twice"}},
 		{name: "list", file: "envoy: [a, b]\n", want: []string{"chancery.yaml:1", `"envoy"`, "is a list or map"}},
 		{name: "no map", file: "- a\n", want: []string{"chancery.yaml:1", "must be a map"}},
 		{name: "no YAML", file: "a: [\n", want: []string{"chancery.yaml", "line"}},
@@ -188,8 +189,11 @@ func TestUnused(t *testing.T) {
 	t.Setenv("AMBASSADOR_EDS_BYPASS", "true")
 	t.Setenv("AMBASSADOR_ID", "x")
 	t.Setenv("AMBASSADOR_NEVER_HEARD_OF", "1")
+	t.Setenv("CHANCERY_DRIAN_TIME", "3s")
+	t.Setenv("CHANCERY_LOG_LEVEL", "debug")
 	all := strings.Join(Unused(), "\n")
-	if !strings.Contains(all, "AMBASSADOR_EDS_BYPASS has no effect: endpoints always") || !strings.Contains(all, "AMBASSADOR_NEVER_HEARD_OF") || strings.Contains(all, "AMBASSADOR_ID ") {
+	if !strings.Contains(all, "AMBASSADOR_EDS_BYPASS has no effect: endpoints always") || !strings.Contains(all, "AMBASSADOR_NEVER_HEARD_OF") || strings.Contains(all, "AMBASSADOR_ID ") ||
+		!strings.Contains(all, `CHANCERY_DRIAN_TIME has no effect: it is no setting; perhaps "drain-time"`) || strings.Contains(all, "LOG_LEVEL") {
 		t.Errorf("unused:\n%s", all)
 	}
 }
