@@ -168,7 +168,10 @@ func (st *stream) respond(sub *subscription, changed []*ir.Resource, removed []s
 			c.Bytes += uint64(len(r.Value))
 		}
 	})
-	return st.wire.send(out)
+	err := st.wire.send(out)
+	// A client that did not read for a while gets its whole time to answer.
+	sub.unanswered[len(sub.unanswered)-1].at = time.Now()
+	return err
 }
 
 // rewarm sends the endpoints of changed clusters right behind them: Envoy warms a changed cluster only with endpoints that
