@@ -120,7 +120,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer probes.Close()
 	g.at = Addresses{ads.Addr(), probes.Addr()}
-	if o.Envoy != "" {
+	if o.Envoy != "" && !(s.EnvoyOutlives && supervisor.Alive(ctx, g.admin())) {
 		if err := free(s.AdminPort, "Envoy's admin address", "admin-port"); err != nil {
 			return err
 		}

@@ -87,7 +87,7 @@ var definitions = []*Definition{
 	number("envoy-concurrency", "0", "worker threads of Envoy, 0 for one per core", 0, 1024, func(s *Settings) *int { return &s.EnvoyConcurrency }, Variable{Name: "ENVOY_CONCURRENCY"}),
 	number("envoy-base-id", "0", "Envoy's --base-id, 0 for hot restart switched off", 0, 1<<30, func(s *Settings) *int { return &s.EnvoyBaseID }, Variable{Name: "AMBASSADOR_ENVOY_BASE_ID"}),
 	choice("envoy-log-level", "error", "log level of Envoy", []string{"trace", "debug", "info", "warning", "error", "critical", "off"}, func(s *Settings) *string { return &s.EnvoyLogLevel }, Variable{"AMBASSADOR_DEBUG", debugEnvoy}),
-	flag("envoy-outlives", "leave Envoy running when Chancery dies", func(s *Settings) *bool { return &s.EnvoyOutlives }),
+	flag("envoy-outlives", "leave Envoy running when Chancery dies, and take over one that an earlier run left", func(s *Settings) *bool { return &s.EnvoyOutlives }),
 	duration("drain-time", "10m", "how long Envoy drains connections of a listener that goes away", time.Second, 24*time.Hour, func(s *Settings) *time.Duration { return &s.DrainTime }, Variable{"AMBASSADOR_DRAIN_TIME", seconds}),
 	duration("shutdown-grace", "10s", "how long requests in flight may take at the end, at most drain-time", 0, 24*time.Hour, func(s *Settings) *time.Duration { return &s.ShutdownGrace }),
 

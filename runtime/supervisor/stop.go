@@ -16,28 +16,33 @@ import (
 // stop ends the child: fail its health check, drain its listeners, wait until it is idle or the grace is over, SIGTERM,
 // and SIGKILL when that does not help.
 func (s *Supervisor) stop(cause error, p *os.Process, ended <-chan error) error {
-	o := s.options
-	s.set(func(st *Status) { st.State = Draining })
-	begun := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), o.Grace)
-	defer cancel()
-	if s.post(ctx, "/healthcheck/fail") == nil && s.post(ctx, "/drain_listeners?graceful&skip_exit") == nil {
-		if err, dead := s.waitIdle(ctx, errors.Is(cause, ErrHurry), ended); dead {
-			return err
-		}
+	if err, dead := s.drain(errors.Is(cause, ErrHurry), ended); dead {
+		return err
 	}
-	o.Log.Info("Envoy drained", "took", time.Since(begun).Round(time.Millisecond))
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return <-ended
 	}
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(o.Kill):
+	case <-time.After(s.options.Kill):
 	}
-	o.Log.Warn("Envoy did not end after SIGTERM; it is killed", "pid", p.Pid)
+	s.options.Log.Warn("Envoy did not end after SIGTERM; it is killed", "pid", p.Pid)
 	_ = p.Kill()
 	return <-ended
+}
+
+// drain fails the health check, drains the listeners, and waits until Envoy is idle or the grace is over.
+func (s *Supervisor) drain(requestsOnly bool, ended <-chan error) (err error, dead bool) {
+	s.set(func(st *Status) { st.State = Draining })
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), s.options.Grace)
+	defer cancel()
+	if s.post(ctx, "/healthcheck/fail") == nil && s.post(ctx, "/drain_listeners?graceful&skip_exit") == nil {
+		err, dead = s.waitIdle(ctx, requestsOnly, ended)
+	}
+	s.options.Log.Info("Envoy drained", "took", time.Since(begun).Round(time.Millisecond))
+	return err, dead
 }
 
 // waitIdle returns when no work is left, when ctx ends, or (dead) when the child ended by itself.

@@ -42,7 +42,7 @@ type Options struct {
 	DrainTime time.Duration
 	Grace     time.Duration
 	Kill      time.Duration
-	// Outlives lets Envoy run on when this process dies.
+	// Outlives lets Envoy run on when this process dies, and takes over one that did.
 	Outlives bool
 	// PauseMin and PauseMax bound the pause before a restart; it doubles with each death within Stable of the start.
 	// Zero values mean 250 ms, 30 s and 10 s.
@@ -128,6 +128,12 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		return err
 	}
 	defer os.Remove(path)
+	if o.Outlives && Alive(ctx, o.AdminAddress) {
+		s.adopt(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
 	pause := o.PauseMin
 	for first := true; ; first = false {
 		started := time.Now()

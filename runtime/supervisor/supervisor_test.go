@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -376,4 +377,58 @@ func TestRealEnvoyIsRestartedAfterKill(t *testing.T) {
 	if st := s.Status(); st.Restarts != 1 || st.LastExit != "signal: killed" {
 		t.Errorf("status %+v", st)
 	}
+}
+
+// TestRealEnvoyIsAdopted starts an Envoy as an earlier run would have left it.
+func TestRealEnvoyIsAdopted(t *testing.T) {
+	path := realEnvoy(t)
+	admin := freePort(t)
+	address := fmt.Sprintf("127.0.0.1:%d", admin)
+	bootstrap := fmt.Sprintf(`{"admin":{"address":{"socket_address":{"address":"127.0.0.1","port_value":%d}}}}`, admin)
+	left := exec.Command(path, "--config-yaml", bootstrap, "--concurrency", "1", "--disable-hot-restart", "-l", "off")
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan error, 1)
+	go func() { gone <- left.Wait() }()
+	t.Cleanup(func() { _ = left.Process.Kill() })
+	eventually(t, "the old Envoy is there", func() bool { return Alive(t.Context(), address) })
+	var out log
+	o := Options{Path: path, Bootstrap: []byte(bootstrap), Dir: t.TempDir(), AdminAddress: address, Concurrency: 1, Outlives: true, Grace: time.Second, Log: out.logger(), Stdout: io.Discard}
+	s := New(o)
+	end := run(t, s)
+	eventually(t, "it is taken over", func() bool { return s.Status().State == Running })
+	if pid := s.Status().PID; pid != 0 {
+		t.Errorf("another Envoy %d was started", pid)
+	}
+	if err := end(nil); err != nil {
+		t.Error(err)
+	}
+	if err := <-gone; err != nil {
+		t.Errorf("the old Envoy ended with %v", err)
+	}
+	if !strings.Contains(out.String(), "is kept") || strings.Contains(out.String(), "Envoy started") {
+		t.Errorf("log: %s", out.String())
+	}
+}
+
+// TestAdoptedEnvoyThatGoesIsReplaced kills the old Envoy and expects a child.
+func TestAdoptedEnvoyThatGoesIsReplaced(t *testing.T) {
+	path := realEnvoy(t)
+	admin := freePort(t)
+	address := fmt.Sprintf("127.0.0.1:%d", admin)
+	bootstrap := fmt.Sprintf(`{"admin":{"address":{"socket_address":{"address":"127.0.0.1","port_value":%d}}}}`, admin)
+	left := exec.Command(path, "--config-yaml", bootstrap, "--concurrency", "1", "--disable-hot-restart", "-l", "off")
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the old Envoy is there", func() bool { return Alive(t.Context(), address) })
+	s := New(Options{Path: path, Bootstrap: []byte(bootstrap), Dir: t.TempDir(), AdminAddress: address, Concurrency: 1, Outlives: true, Grace: time.Second, Stdout: io.Discard})
+	run(t, s)
+	eventually(t, "it is taken over", func() bool { return s.Status().State == Running })
+	if err := left.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = left.Wait()
+	eventually(t, "a child replaces it", func() bool { return s.Status().PID != 0 && Alive(t.Context(), address) })
 }

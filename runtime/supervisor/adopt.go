@@ -1,0 +1,62 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// Alive reports whether an Envoy answers on the admin address (Envoy docs: "/server_info").
+func Alive(ctx context.Context, admin string) bool {
+	bounded, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(bounded, http.MethodGet, "http://"+admin+"/server_info", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	var info struct {
+		Version string `json:"version"`
+		State   string `json:"state"`
+	}
+	return json.NewDecoder(resp.Body).Decode(&info) == nil && info.Version != "" && info.State != ""
+}
+
+// deaf is how many times in a row an adopted Envoy may leave a question without an answer.
+const deaf = 3
+
+// adopt watches an Envoy that outlived the process which started it, until it is gone or ctx ends; then it is ended as a child would be.
+func (s *Supervisor) adopt(ctx context.Context) {
+	s.set(func(st *Status) { st.State, st.Since = Running, time.Now() })
+	s.options.Log.Info("an Envoy of an earlier run is still there and is kept", "admin", s.options.AdminAddress)
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for missed := 0; missed < deaf; {
+		select {
+		case <-ctx.Done():
+			s.dismiss(context.Cause(ctx))
+			return
+		case <-tick.C:
+		}
+		if missed++; Alive(ctx, s.options.AdminAddress) {
+			missed = 0
+		}
+	}
+	s.options.Log.Warn("the Envoy of an earlier run is gone")
+}
+
+// dismiss drains an adopted Envoy and asks it to quit: it is no child that could be sent a signal.
+func (s *Supervisor) dismiss(cause error) {
+	s.drain(errors.Is(cause, ErrHurry), nil)
+	ctx, cancel := context.WithTimeout(context.Background(), s.options.Kill)
+	defer cancel()
+	if err := s.post(ctx, "/quitquitquit"); err != nil {
+		s.options.Log.Warn("the Envoy of an earlier run cannot be asked to quit", "error", err)
+	}
+}
