@@ -44,7 +44,7 @@ func BenchmarkEndpoint(b *testing.B) {
 	}
 }
 
-// BenchmarkPublishEndpoints is the call alone, with one client that has everything.
+// BenchmarkPublishEndpoints is the call alone.
 func BenchmarkPublishEndpoints(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
