@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/chancery-gateway/chancery/snapshot"
@@ -154,12 +155,26 @@ func (e *Emitter) chain(c *ir.FilterChain, quic bool) *chainUnit {
 	f.check("", m)
 	value, hash := f.framed("", fieldChains, m)
 	if len(f) > 0 {
-		u.diagnostics = f.diagnostics(unitName("filter chain", c.Name), leftOut, c.Origins)
+		u.diagnostics = f.diagnostics(unitName("filter chain", c.Name), leftOut, chainOrigins(c, quic))
 		return u
 	}
 	u.diagnostics = lost.diagnostics(unitName("filter chain", c.Name), "closes connections to a target", c.Origins)
 	u.framed, u.hash = value, hash
 	return u
+}
+
+// chainOrigins returns who is to blame for a refused chain: its own origins, and those of the shared settings when its HTTP
+// part is at fault.
+func chainOrigins(c *ir.FilterChain, quic bool) []ir.Origin {
+	if c.HTTP == nil || c.HTTP.Settings == nil {
+		return c.Origins
+	}
+	var f faults
+	httpManager(c.HTTP, quic, &f)
+	if len(f) == 0 {
+		return c.Origins
+	}
+	return sortOrigins(c.Origins, c.HTTP.Settings.Origins)
 }
 
 // withoutClashes leaves out listeners whose address an earlier one has.
@@ -197,4 +212,11 @@ func withoutClashes(nodes []*ir.Listener, resources []*ir.Resource) ([]*ir.Resou
 		}
 	}
 	return out, diagnostics
+}
+
+// sortOrigins joins two lists of origins, sorted and without duplicates.
+func sortOrigins(a, b []ir.Origin) []ir.Origin {
+	all := slices.Concat(a, b)
+	slices.SortFunc(all, ir.Origin.Compare)
+	return slices.Compact(all)
 }

@@ -212,6 +212,9 @@ func TestGuiltyNodes(t *testing.T) {
 		{"chain access log format", func(p *ir.Program) {
 			second(p).HTTP.Settings.AccessLogs = []ir.AccessLog{{Type: "file", Path: "/dev/null", Format: "%REQ(a"}}
 		}, codeFormat, "access_log.log_format.text_format_source", "one", "chain", "tls-one"},
+		{"chain settings are another object's", func(p *ir.Program) {
+			second(p).HTTP.Settings.HeadersWithUnderscoresAction, second(p).HTTP.Settings.Origins = "x", from("Module", "ambassador")
+		}, codeValue, "common_http_protocol_options.headers_with_underscores_action", "ambassador", "chain", "tls-one"},
 		{"chain certificate details", func(p *ir.Program) { second(p).HTTP.Settings.ForwardClientCertDetails = "x" }, codeValue, "forward_client_cert_details", "one", "chain", "tls-one"},
 		{"no inspector", func(p *ir.Program) { p.Listeners[0].TLSInspector = false }, codeInspector, "filter_chain_match.server_names", "one", "chain", "tls-one"},
 		{"listener port", func(p *ir.Program) { p.Listeners[2].Port = 70000 }, codeRule, "address.socket_address.port_value", "t", ir.TypeListener, "tcp"},
