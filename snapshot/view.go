@@ -32,3 +32,16 @@ func (v *View) List(k GroupKind) iter.Seq[*Object] {
 
 // Reads returns what was read: objects by reference, and whole kinds.
 func (v *View) Reads() ([]Ref, []GroupKind) { return v.refs, v.kinds }
+
+// Refused reports whether the input holds an object of the kind that its source refused (a type error, a failed schema),
+// so that the snapshot lacks it. A stage that opens up where there is no object at all asks first. It is no recorded read:
+// a compiler that keeps results computes those of Ambient anew when the findings change.
+func (v *View) Refused(k GroupKind) bool {
+	for i := range v.snapshot.findings {
+		d := &v.snapshot.findings[i]
+		if d.Severity == Error && d.Object.GroupKind() == k && v.snapshot.Get(k, d.Object.Namespace, d.Object.Name) == nil {
+			return true
+		}
+	}
+	return false
+}

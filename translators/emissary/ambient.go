@@ -10,7 +10,7 @@ import (
 const fallbackSecret = "fallback-self-signed-cert"
 
 // Ambient returns what follows from the input as a whole: the routes of the probes, the bootstrap where no Module sets it,
-// and a Host for "*" where there is no Host at all.
+// and a Host for "*" where there is no Host at all, not even a refused one.
 func (f *FrontEnd) Ambient(v *snapshot.View) *ir.Fragments {
 	set := f.module(v)
 	out := &ir.Fragments{}
@@ -28,6 +28,9 @@ func (f *FrontEnd) Ambient(v *snapshot.View) *ir.Fragments {
 		if f.owns(o) {
 			return out
 		}
+	}
+	if v.Refused(api.KindHost) {
+		return out // a Host that cannot be read is no reason to open up
 	}
 	host := &snapshot.Object{
 		Ref:        snapshot.Ref{Group: snapshot.EmissaryGroup, Kind: api.KindHost.Kind, Namespace: f.options.Namespace, Name: "default-host"},

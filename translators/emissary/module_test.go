@@ -178,6 +178,16 @@ func TestAmbient(t *testing.T) {
 	}
 }
 
+// A Host that fails its schema is a Host all the same: nothing opens up because of a typo in the only one.
+func TestAmbientRefusedHost(t *testing.T) {
+	w := newWorld(t, ``)
+	refused := snapshot.Diagnostic{Severity: snapshot.Error, Object: snapshot.Ref{Group: snapshot.EmissaryGroup, Kind: "Host", Namespace: "app", Name: "h"}}
+	s := w.snapshot.Derive(nil, nil, []snapshot.Diagnostic{refused})
+	if f := w.Ambient(snapshot.NewView(s)); len(f.Hosts) > 0 || len(f.Routes) != 3 {
+		t.Errorf("%d hosts, %d routes", len(f.Hosts), len(f.Routes))
+	}
+}
+
 func TestProbes(t *testing.T) {
 	for config, expected := range map[string]string{
 		``: "/ambassador/v0/check_alive>/ambassador/v0/check_alive 127.0.0.1; /ambassador/v0/check_ready>/ambassador/v0/check_ready 127.0.0.1; /ambassador/v0/>/ambassador/v0/ 127.0.0.1",
