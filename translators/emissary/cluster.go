@@ -45,6 +45,9 @@ func (l *lowering) cluster(u upstream) (*ir.Cluster, []ir.HashPolicy, service) {
 		l.fail(codeClusterService, "spec.service", "spec.service: "+err.Error()+" (in \""+u.service+"\")", "write [http://|https://]host[:port]")
 		return nil, nil, svc
 	}
+	if svc.extra != "" {
+		l.warn(codeClusterService, "spec.service", "\""+svc.extra+"\" is ignored: a service is a host and a port", "use rewrite for paths")
+	}
 	path, name := "spec.resolver", u.resolver
 	if name == "" {
 		path, name = "spec", l.set.resolver

@@ -1,6 +1,7 @@
 package emissary
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -175,6 +176,9 @@ func (l *lowering) linkerd(r *ir.Route, spec *api.MappingSpec) {
 // redirect makes the action that answers with a redirection to the service's host.
 func (l *lowering) redirect(spec *api.MappingSpec) *ir.Redirect {
 	svc, err := parseService(spec.Service)
+	if err == nil && svc.extra != "" {
+		err = errors.New("invalid host: \"" + svc.extra + "\" behind it; paths belong in path_redirect or prefix_redirect")
+	}
 	if err != nil {
 		l.fail(codeClusterService, "spec.service", "spec.service: "+err.Error()+" (in \""+spec.Service+"\")", "write [http://|https://]host[:port]")
 		return nil

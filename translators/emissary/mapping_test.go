@@ -106,6 +106,11 @@ func TestMappingRefuses(t *testing.T) {
 	}
 }
 
+// Where a redirect goes is a host; a path has fields of its own.
+func TestRedirectHost(t *testing.T) {
+	want(t, lowerMapping(t, `prefix: /, service: x/path, host_redirect: true`), "error CH-CLUSTER-001 spec.service")
+}
+
 // A stray character costs the Mapping that has it (B079), with the field in the message.
 func TestMappingServiceTypo(t *testing.T) {
 	f := lowerMapping(t, `hostname: other.example.com, prefix: /, grpc: true, service: "example.org}:443", host_rewrite: "example.org}"`)
@@ -146,12 +151,13 @@ func TestMappingWarnings(t *testing.T) {
 		`modules: [{a: 1}]`:                                                      "warning CH-MAPPING-007 spec.modules",
 		`outlier_detection: x`:                                                   "warning CH-MAPPING-007 spec.outlier_detection",
 		`error_response_overrides: [{on_status_code: 404, body: {text_format: x}}]`: "warning CH-MAPPING-007 spec.error_response_overrides",
-		`path_redirect: /x`:                  "warning CH-MAPPING-005 spec.path_redirect",
-		`service: "https://s"`:               "info CH-CLUSTER-004 spec.service",
-		`prefix: "/a.*", prefix_regex: true`: "info CH-MAPPING-006 spec.prefix_regex",
-		`prefix: a`:                          "warning CH-MAPPING-008 spec.prefix",
+		`path_redirect: /x`:                                  "warning CH-MAPPING-005 spec.path_redirect",
+		`service: "https://s"`:                               "info CH-CLUSTER-004 spec.service",
+		`prefix: "/a.*", prefix_regex: true`:                 "info CH-MAPPING-006 spec.prefix_regex",
+		`service: "http://s/path"`:                           "warning CH-CLUSTER-001 spec.service",
+		`prefix: a`:                                          "warning CH-MAPPING-008 spec.prefix",
 		`health_checks: [{health_check: {http: {path: /}}}]`: "warning CH-CLUSTER-008 spec.health_checks",
-		`dns_type: magic`: "error CH-CLUSTER-007 spec.dns_type",
+		`dns_type: magic`:                                    "error CH-CLUSTER-007 spec.dns_type",
 		`rewrite: /x, regex_rewrite: {pattern: /, substitution: /}`: "warning CH-MAPPING-006 spec.rewrite",
 		`host_rewrite: h, auto_host_rewrite: true`:                  "warning CH-MAPPING-006 spec.auto_host_rewrite",
 	} {

@@ -18,6 +18,8 @@ type service struct {
 	port uint32
 	// ip says that host is an IP literal.
 	ip bool
+	// extra is what stood behind host and port: a path or a query.
+	extra string
 }
 
 // parseService reads a service text. The error says what is wrong with it in a half sentence.
@@ -37,7 +39,7 @@ func parseService(text string) (service, error) {
 	}
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		if rest[i:] != "/" {
-			return s, fmt.Errorf("invalid host: %q has more than a host and a port", text)
+			s.extra = rest[i:]
 		}
 		rest = rest[:i]
 	}

@@ -26,6 +26,7 @@ func TestQualify(t *testing.T) {
 		{"https://[fe80::e022:9cff:fecc:c7c4]:443", "other", "https://[fe80::e022:9cff:fecc:c7c4]:443"},
 		{"https://[fe80::e022:9cff:fecc:c7c4%25zone]:443", "other", "https://[fe80::e022:9cff:fecc:c7c4%zone]:443"},
 		{"back%6fffice", "ns", "backoffice.ns"},
+		{"http://backoffice/path?q", "ns", "http://backoffice.ns"},
 		{"//backoffice", "ns", "backoffice.ns"},
 	} {
 		s, err := parseService(c.text)
@@ -61,8 +62,6 @@ func TestParseServiceRefuses(t *testing.T) {
 		"backend:0":             "invalid port",
 		"backend:65536":         "invalid port",
 		"backend:-1":            "invalid port",
-		"backend/path":          "more than a host",
-		"backend?x":             "more than a host",
 		"user@backend":          "character '@'",
 		"back end":              "character ' '",
 		"back%zz":               "percent escape",
