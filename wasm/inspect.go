@@ -45,9 +45,11 @@ func ParseDigest(s string) (Digest, error) {
 
 // Info is what is known of a module without running it.
 type Info struct {
-	Digest   Digest
-	Size     int
-	Manifest *abi.Manifest
+	Digest Digest
+	// ManifestDigest is the sha256 of the manifest section.
+	ManifestDigest Digest
+	Size           int
+	Manifest       *abi.Manifest
 	// Interface is nil when the module can't be metered; Unmetered then says why.
 	Interface *fuel.Interface
 	Unmetered *fault.Error
@@ -68,7 +70,7 @@ func Inspect(module []byte) (*Info, error) {
 	if err != nil {
 		return nil, refusal(err)
 	}
-	if info.Manifest, err = manifestOf(sections); err != nil {
+	if info.Manifest, info.ManifestDigest, err = manifestOf(sections); err != nil {
 		return nil, err
 	}
 	info.metered, info.Report, err = fuel.Instrument(module)
@@ -105,15 +107,17 @@ func refusal(err error) *fault.Error {
 	}
 }
 
-func manifestOf(sections []fuel.Section) (*abi.Manifest, error) {
+func manifestOf(sections []fuel.Section) (*abi.Manifest, Digest, error) {
 	sections = slices.DeleteFunc(slices.Clone(sections), func(s fuel.Section) bool { return s.Name != abi.ManifestSection })
 	switch {
 	case len(sections) == 0:
-		return nil, fault.New(fault.NoManifest, "the module has no custom section %s", abi.ManifestSection)
+		return nil, Digest{}, fault.New(fault.NoManifest, "the module has no custom section %s", abi.ManifestSection)
 	case len(sections) > 1:
-		return nil, fault.New(fault.NoManifest, "the module has %d custom sections %s; exactly one is wanted", len(sections), abi.ManifestSection)
+		return nil, Digest{}, fault.New(fault.NoManifest, "the module has %d custom sections %s; exactly one is wanted", len(sections), abi.ManifestSection)
 	}
-	return ParseManifest(sections[0].Content)
+	text := sections[0].Content
+	m, err := ParseManifest(text)
+	return m, DigestOf(text), err
 }
 
 var (

@@ -14,11 +14,11 @@ func Op(b ...byte) []byte { return b }
 // With is an opcode with one unsigned operand: local.get, br, call and the like.
 func With(op byte, v uint32) []byte { return append([]byte{op}, U32(v)...) }
 
-// Get, Set and Tee access a local.
+// Get, Put and Tee access a local.
 func Get(l uint32) []byte { return With(0x20, l) }
 
-// Set pops into a local.
-func Set(l uint32) []byte { return With(0x21, l) }
+// Put pops into a local.
+func Put(l uint32) []byte { return With(0x21, l) }
 
 // Tee stores into a local and keeps the value.
 func Tee(l uint32) []byte { return With(0x22, l) }
