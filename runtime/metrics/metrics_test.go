@@ -1,0 +1,35 @@
+package metrics
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+)
+
+func TestWrite(t *testing.T) {
+	m := New("9.9")
+	m.Stage("compile", 3*time.Millisecond)
+	m.Compiled(12)
+	m.EndpointsUpdated()
+	m.Refused()
+	m.Diagnostics([]snapshot.Diagnostic{{Severity: snapshot.Error}, {Severity: snapshot.Error}, {Severity: snapshot.Info}})
+	m.Diagnostics([]snapshot.Diagnostic{{Severity: snapshot.Error}})
+	m.Envoy(true, 2)
+	var b bytes.Buffer
+	if err := m.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`chancery_build_info{version="9.9"} 1`, "chancery_compiles_total 1", "chancery_objects 12", "chancery_endpoint_updates_total 1",
+		"chancery_xds_refusals_total 1", `chancery_diagnostics{severity="error"} 1`, `chancery_diagnostics{severity="info"} 0`,
+		"chancery_envoy_up 1", "chancery_envoy_restarts 2", `chancery_stage_duration_seconds_count{stage="compile"} 1`,
+		`chancery_stage_duration_seconds_bucket{stage="compile",le="0.0016"} 0`,
+	} {
+		if !strings.Contains(b.String(), want+"\n") {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
