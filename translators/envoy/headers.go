@@ -16,6 +16,7 @@ func headersToAdd(side string, list []ir.HeaderValue, f *faults) []*corev3.Heade
 		h := &list[i]
 		path := side + "_headers_to_add"
 		changeable(path, h.Name, f)
+		printable(path, h, f)
 		format(path, h.Value, f)
 		action := corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD
 		if h.Append {

@@ -90,7 +90,7 @@ func (e *Emitter) buildPart(r *ir.Route, missing []string) *part {
 	}
 	m := routeMessage(r, func(name string) bool { return !slices.Contains(missing, name) }, &f)
 	programSizes(r, e.maxProgram, &f)
-	f.check("", m)
+	checkRoute(m, &f)
 	p.framed, p.hash = f.framed("", fieldRoutes, m)
 	if len(f) > 0 {
 		p.standIn = false
@@ -98,6 +98,21 @@ func (e *Emitter) buildPart(r *ir.Route, missing []string) *part {
 	}
 	return p
 }
+
+// checkRoute applies the route's protobuf rules but for its own headers: headersToAdd has been stricter already, and their regular
+// expressions are the dearest part.
+func checkRoute(m *routev3.Route, f *faults) {
+	request, response := m.RequestHeadersToAdd, m.ResponseHeadersToAdd
+	m.RequestHeadersToAdd, m.ResponseHeadersToAdd = nil, nil
+	f.check("", m)
+	m.RequestHeadersToAdd, m.ResponseHeadersToAdd = request, response
+	if len(request) > maxHeaders || len(response) > maxHeaders {
+		f.add(codeRule, "request_headers_to_add", "there are more than %d headers", maxHeaders)
+	}
+}
+
+// maxHeaders is how many headers Envoy's protobuf rules let a route add.
+const maxHeaders = 1000
 
 // closePart makes the part of a route that cannot be served: it answers 503 to what the route would have taken, so that no wider
 // route takes it. A route whose very match is at fault is left out.

@@ -33,6 +33,19 @@ func changeable(path, name string, f *faults) {
 	}
 }
 
+// maxHeader is the longest header name or value that Envoy's protobuf rules allow, in bytes.
+const maxHeader = 16384
+
+// printable refuses header values that would end the header, and what is too long.
+func printable(path string, h *ir.HeaderValue, f *faults) {
+	if len(h.Name) > maxHeader || len(h.Value) > maxHeader {
+		f.add(codeRule, path, "header %.40q is longer than %d bytes", h.Name, maxHeader)
+	}
+	if strings.ContainsAny(h.Value, "\x00\r\n") {
+		f.add(codeRule, path, "the value of header %q has a zero byte or a line break", h.Name)
+	}
+}
+
 // parseRegex returns the number of groups; -1 with a fault when RE2 cannot parse the pattern.
 func parseRegex(path, pattern string, f *faults) int {
 	re, err := syntax.Parse(pattern, syntax.Perl)

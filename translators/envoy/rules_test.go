@@ -38,6 +38,13 @@ func TestGuiltyRoutes(t *testing.T) {
 	}{
 		{"header name", func(r *ir.Route) { r.RequestHeaders.Add = []ir.HeaderValue{{Name: "x y", Value: "1"}} }, codeHeaderName, "request_headers_to_add", answers503},
 		{"pseudo header", func(r *ir.Route) { r.ResponseHeaders.Add = []ir.HeaderValue{{Name: ":path", Value: "1"}} }, codeHeaderName, "response_headers_to_add", answers503},
+		{"header line break", func(r *ir.Route) { r.RequestHeaders.Add = []ir.HeaderValue{{Name: "x", Value: "a\nb"}} }, codeRule, "request_headers_to_add", answers503},
+		{"header too long", func(r *ir.Route) {
+			r.ResponseHeaders.Add = []ir.HeaderValue{{Name: "x", Value: strings.Repeat("x", 16385)}}
+		}, codeRule, "response_headers_to_add", answers503},
+		{"headers too many", func(r *ir.Route) {
+			r.RequestHeaders.Add = slices.Repeat([]ir.HeaderValue{{Name: "x", Value: "1"}}, 1001)
+		}, codeRule, "request_headers_to_add", answers503},
 		{"host header", func(r *ir.Route) { r.RequestHeaders.Remove = []string{"Host"} }, codeHeaderName, "request_headers_to_remove", answers503},
 		{"format", func(r *ir.Route) { r.RequestHeaders.Add = []ir.HeaderValue{{Name: "x", Value: "%BAD("}} }, codeFormat, "request_headers_to_add", answers503},
 		{"percent", func(r *ir.Route) { r.RequestHeaders.Add = []ir.HeaderValue{{Name: "x", Value: "100%"}} }, codeFormat, "request_headers_to_add", answers503},
@@ -346,4 +353,26 @@ func TestProgramSizeLimit(t *testing.T) {
 		}
 	}
 	blamed(t, e.Emit(prog), codeProgram, "match.safe_regex", "a")
+}
+
+// TestHeaderRulesAreStricterThanProtobuf: what headersToAdd lets pass, the protobuf rules that checkRoute leaves out let pass too.
+func TestHeaderRulesAreStricterThanProtobuf(t *testing.T) {
+	passed := 0
+	for c := range 256 {
+		for _, h := range []ir.HeaderValue{{Name: "x" + string([]byte{byte(c)}), Value: "v"}, {Name: "x", Value: string([]byte{byte(c)})}, {Name: string(rune(c))}} {
+			var f, g faults
+			for _, m := range headersToAdd("request", []ir.HeaderValue{h}, &f) {
+				g.check("", m)
+			}
+			if len(f) == 0 && len(g) > 0 {
+				t.Errorf("%+v passes, but protobuf says %v", h, g)
+			}
+			if len(f) == 0 {
+				passed++
+			}
+		}
+	}
+	if passed < 200 {
+		t.Errorf("only %d pass", passed)
+	}
 }
