@@ -2,8 +2,11 @@ package wasm
 
 import (
 	"encoding/json"
+	"os"
+	"testing"
 
 	"github.com/chancery-gateway/chancery/wasm/abi"
+	"github.com/chancery-gateway/chancery/wasm/fuel"
 	. "github.com/chancery-gateway/chancery/wasm/internal/assemble"
 )
 
@@ -85,4 +88,21 @@ func (g guest) bytes() []byte {
 		g.with(m)
 	}
 	return m.Bytes()
+}
+
+// withManifest returns a module whose manifest section is replaced by a text.
+func withManifest(module []byte, text string) []byte {
+	sections, err := fuel.CustomSections(module)
+	if err != nil {
+		panic(err)
+	}
+	size := len(fuel.AppendSection(nil, sections[0]))
+	return fuel.AppendSection(module[:len(module)-size], fuel.Section{Name: abi.ManifestSection, Content: []byte(text)})
+}
+
+func writeTestFile(t testing.TB, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
