@@ -318,7 +318,8 @@ func (r *reader) place(meta *metadata) {
 	r.checkName("metadata.namespace", o.Namespace, false)
 }
 
-// checkName refuses names that would blur references: those with a slash, a space or a control character.
+// checkName refuses names that would blur references: those with a space or a control character, and with a slash but in
+// annotations, whose names no API server has ever checked.
 func (r *reader) checkName(path, name string, required bool) {
 	const longest = 253 // Kubernetes documentation, "Object Names and IDs"
 	switch {
@@ -326,7 +327,7 @@ func (r *reader) checkName(path, name string, required bool) {
 		r.fail(codeIdentity, path, path+" in body is required", "")
 	case len(name) > longest:
 		r.fail(codeIdentity, path, fmt.Sprintf("%d characters is too long", len(name)), "use at most 253 characters")
-	case strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c == '/' || c == 0x7f || c == '\uFFFD' }):
+	case strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c == '/' && r.object.Parent == nil || c == 0x7f || c == '\uFFFD' }):
 		r.fail(codeIdentity, path, fmt.Sprintf("%q is not a name", name), "use lower-case letters, digits, '-' and '.'")
 	}
 }

@@ -108,7 +108,7 @@ func (p *httpPlan) planTLSConfig(name string, hosts []*ir.HostFragment) {
 	mine := map[string]bool{}
 	for _, h := range hosts {
 		mine[h.Domain] = true
-		p.addHost(plan, h)
+		p.addHost(plan, h, true)
 	}
 	var foreign []string
 	for _, h := range p.hosts {
@@ -144,7 +144,7 @@ func (p *httpPlan) planClear() {
 		case p.listener.Security == ir.SecurityInsecure && h.Insecure == ir.InsecureReject && h.Closed == "":
 		default:
 			served = append(served, h)
-			p.addHost(plan, h)
+			p.addHost(plan, h, false)
 		}
 	}
 	if len(served) == 0 {
@@ -181,9 +181,9 @@ func (p *httpPlan) addChain(name string, m ir.ChainMatch, hosts []*ir.HostFragme
 }
 
 // addHost puts the host into the configuration, together with those that have the same routes and the same prelude.
-func (p *httpPlan) addHost(plan *configPlan, h *ir.HostFragment) {
+func (p *httpPlan) addHost(plan *configPlan, h *ir.HostFragment, tls bool) {
 	set := p.topology.setOf[hostID(h)]
-	pre := preludeFor(p.listener.Security, h.Insecure)
+	pre := preludeFor(p.listener.Security, h.Insecure, p.listener.Chain, tls)
 	fixed := (*ir.Route)(nil)
 	if h.Closed != "" {
 		set, pre, fixed = nil, preludeNone, closed

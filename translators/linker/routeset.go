@@ -146,15 +146,21 @@ func (s *routeSet) under(p prelude, v *variants) []*ir.Route {
 	if got, is := s.byPrelude[p]; is {
 		return got
 	}
-	out := make([]*ir.Route, 0, len(s.routes)+len(s.always)+1)
+	conditional := p == preludeRedirectInsecure || p == preludeRejectInsecure
+	var out []*ir.Route
 	for _, r := range s.always {
-		if p == preludeRedirectInsecure || p == preludeRejectInsecure {
+		if conditional {
 			r = v.insecureOnly(r)
 		}
 		out = append(out, r)
 	}
-	out = append(out, preludeRoutes[p])
-	if p == preludeRedirectInsecure || p == preludeRejectInsecure {
+	switch p {
+	case preludeRedirectAll, preludeRedirectInsecure:
+		out = s.appendRedirects(out, conditional, v)
+	default:
+		out = append(out, rejects[p])
+	}
+	if conditional {
 		out = append(out, s.routes...)
 	}
 	if s.byPrelude == nil {
@@ -162,6 +168,26 @@ func (s *routeSet) under(p prelude, v *variants) []*ir.Route {
 	}
 	s.byPrelude[p] = out
 	return out
+}
+
+// appendRedirects appends redirects to https for whatever some route would match: one for each group, or one for all
+// where a route takes every path. What nothing matches stays a 404, as in Emissary.
+func (s *routeSet) appendRedirects(out []*ir.Route, conditional bool, v *variants) []*ir.Route {
+	for _, g := range s.ordered {
+		if len(g.routes) > 0 && takesAll(g.routes[0].Match) {
+			return append(out, redirectAll[conditional])
+		}
+	}
+	for _, g := range s.ordered {
+		if len(g.routes) > 0 {
+			out = append(out, v.httpsRedirect(v.plain(g.fragments[0], needsAuthority(s.host, g.fragments[0])), conditional))
+		}
+	}
+	return out
+}
+
+func takesAll(m ir.Match) bool {
+	return m.PathKind == ir.PathPrefix && m.Path == "/" && len(m.Headers) == 0 && len(m.Query) == 0
 }
 
 // prelude is what stands before the routes of a virtual host, from the listener's security model and the host's insecure action.
@@ -172,29 +198,42 @@ const (
 	// preludeRedirectInsecure and preludeRejectInsecure act on requests whose x-forwarded-proto is not https.
 	preludeRedirectInsecure
 	preludeRejectInsecure
-	// preludeRedirectAll and preludeRejectAll act on every request.
+	// preludeRedirectAll and preludeRejectAll act on every request: no route is behind them.
 	preludeRedirectAll
 	preludeRejectAll
 )
 
-var insecure = ir.ValueMatch{Name: "x-forwarded-proto", Kind: ir.ValueExact, Value: "https", Invert: true}
+var (
+	insecure   = ir.ValueMatch{Name: "x-forwarded-proto", Kind: ir.ValueExact, Value: "https", Invert: true}
+	everything = ir.Match{PathKind: ir.PathPrefix, Path: "/"}
+	exposed    = ir.Match{PathKind: ir.PathPrefix, Path: "/", Headers: []ir.ValueMatch{insecure}}
+)
 
-// preludeRoutes have no origins of their own: their virtual host's Hosts want them.
-var preludeRoutes = map[prelude]*ir.Route{
-	preludeRedirectInsecure: {Name: "insecure-redirect", Match: ir.Match{PathKind: ir.PathPrefix, Path: "/", Headers: []ir.ValueMatch{insecure}}, Redirect: &ir.Redirect{HTTPS: true, Code: 301}},
-	preludeRejectInsecure:   {Name: "insecure-reject", Match: ir.Match{PathKind: ir.PathPrefix, Path: "/", Headers: []ir.ValueMatch{insecure}}, Direct: &ir.DirectResponse{Status: 404}},
-	preludeRedirectAll:      {Name: "insecure-redirect", Match: ir.Match{PathKind: ir.PathPrefix, Path: "/"}, Redirect: &ir.Redirect{HTTPS: true, Code: 301}},
-	preludeRejectAll:        {Name: "insecure-reject", Match: ir.Match{PathKind: ir.PathPrefix, Path: "/"}, Direct: &ir.DirectResponse{Status: 404}},
-}
+// The routes of the preludes have no origins of their own: their virtual host's Hosts want them.
+var (
+	rejects = map[prelude]*ir.Route{
+		preludeRejectInsecure: {Name: "insecure-reject", Match: exposed, Direct: &ir.DirectResponse{Status: 404}},
+		preludeRejectAll:      {Name: "insecure-reject", Match: everything, Direct: &ir.DirectResponse{Status: 404}},
+	}
+	redirectAll = map[bool]*ir.Route{
+		true:  {Name: "insecure-redirect", Match: exposed, Redirect: toHTTPS},
+		false: {Name: "insecure-redirect", Match: everything, Redirect: toHTTPS},
+	}
+	toHTTPS = &ir.Redirect{HTTPS: true, Code: 301}
+)
 
-// preludeFor is the table of Emissary's Listener.securityModel × Host.requestPolicy.insecure.action.
-func preludeFor(m ir.SecurityModel, a ir.InsecureAction) prelude {
+// preludeFor is the table of Emissary's Listener.securityModel × Host.requestPolicy.insecure.action for one chain. With
+// XFP, Envoy sets x-forwarded-proto from the connection itself unless hops before it are trusted (Envoy docs:
+// use_remote_address, x-forwarded-proto), so that a chain's requests are then all secure or all insecure.
+func preludeFor(m ir.SecurityModel, a ir.InsecureAction, chain *ir.HTTPChain, tls bool) prelude {
+	certain := chain != nil && chain.TrustedHops == 0 && chain.Settings != nil && chain.Settings.UseRemoteAddress
 	switch {
-	case m == ir.SecuritySecure || a == ir.InsecureRoute:
+	case m == ir.SecuritySecure || a == ir.InsecureRoute || m == ir.SecurityXFP && certain && tls:
 		return preludeNone
-	case m == ir.SecurityInsecure && a == ir.InsecureReject:
-		return preludeRejectAll
-	case m == ir.SecurityInsecure:
+	case m == ir.SecurityInsecure || certain:
+		if a == ir.InsecureReject {
+			return preludeRejectAll
+		}
 		return preludeRedirectAll
 	case a == ir.InsecureReject:
 		return preludeRejectInsecure

@@ -13,7 +13,14 @@ import (
 type variants struct {
 	authority map[*ir.Route]*ir.Route
 	insecure  map[*ir.Route]*ir.Route
+	redirects map[redirectKey]*ir.Route
 	splits    map[splitKey][]split
+}
+
+// redirectKey finds the redirect to https of what a route matches, on condition of the request being insecure or always.
+type redirectKey struct {
+	route       *ir.Route
+	conditional bool
 }
 
 // splitKey finds the splits that begin and end with the same fragments.
@@ -30,7 +37,7 @@ type split struct {
 }
 
 func newVariants() variants {
-	return variants{authority: map[*ir.Route]*ir.Route{}, insecure: map[*ir.Route]*ir.Route{}, splits: map[splitKey][]split{}}
+	return variants{authority: map[*ir.Route]*ir.Route{}, insecure: map[*ir.Route]*ir.Route{}, redirects: map[redirectKey]*ir.Route{}, splits: map[splitKey][]split{}}
 }
 
 // withAuthority returns the route with the condition on :authority.
@@ -55,13 +62,28 @@ func (v *variants) insecureOnly(r *ir.Route) *ir.Route {
 	return &n
 }
 
+// httpsRedirect returns the redirect to https for what the route matches.
+func (v *variants) httpsRedirect(r *ir.Route, conditional bool) *ir.Route {
+	key := redirectKey{r, conditional}
+	if got := v.redirects[key]; got != nil {
+		return got
+	}
+	n := &ir.Route{Name: "insecure-redirect", Match: r.Match, Redirect: toHTTPS, Origins: r.Origins}
+	if conditional {
+		n.Match.Headers = append([]ir.ValueMatch{insecure}, n.Match.Headers...)
+	}
+	v.redirects[key] = n
+	return n
+}
+
 // forget drops what was made from the fragment.
 func (v *variants) forget(f *ir.RouteFragment) {
-	if r := v.authority[f.Route]; r != nil {
+	for _, r := range []*ir.Route{f.Route, v.authority[f.Route]} {
 		delete(v.insecure, r)
-		delete(v.authority, f.Route)
+		delete(v.redirects, redirectKey{r, true})
+		delete(v.redirects, redirectKey{r, false})
 	}
-	delete(v.insecure, f.Route)
+	delete(v.authority, f.Route)
 }
 
 // endPass forgets the splits: they are shared between the virtual hosts of one pass only, later ones keep their routes.
