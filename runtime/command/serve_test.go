@@ -324,6 +324,24 @@ func TestServe(t *testing.T) {
 		eventually(t, "the mended object is live", s.answers("shop.localhost", "/good/x", "one /x"))
 		eventually(t, "the finding is gone", func() bool { return strings.Contains(s.errs.String(), "gone: "+filepath.Join(s.dir, "bad.yaml")) })
 	})
+	t.Run("refused by Envoy", func(t *testing.T) {
+		taken, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer taken.Close()
+		s.write("taken.yaml", fmt.Sprintf("apiVersion: getambassador.io/v3alpha1\nkind: Listener\nmetadata: {name: taken, namespace: default}\nspec: {port: %d, protocol: HTTP, securityModel: XFP, hostBinding: {namespace: {from: ALL}}}\n",
+			taken.Addr().(*net.TCPAddr).Port))
+		want := filepath.Join(s.dir, "taken.yaml") + ":1: error: "
+		eventually(t, "Envoy's words are printed at the object", func() bool { return strings.Contains(s.errs.String(), want) })
+		if text := s.errs.String(); !strings.Contains(text, "[CH-PROOF-002]") || !strings.Contains(text, "in Listener/default/taken") {
+			t.Errorf("the finding has no code or object:\n%s", text)
+		}
+		if err := os.Remove(filepath.Join(s.dir, "taken.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the finding is gone", func() bool { return strings.Contains(s.errs.String(), "gone: "+want) })
+	})
 	cancel()
 	traffic.Wait()
 	if wrong.Load() > 0 || asked.Load() == 0 {
