@@ -5,7 +5,6 @@
 package emissary
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,7 +40,7 @@ type Options struct {
 type FrontEnd struct {
 	options  Options
 	settings atomic.Pointer[settings]
-	pairs    sync.Map // snapshot.Ref of a Secret → checkedSecret
+	pairs    pairs
 	self     *snapshot.Object
 }
 

@@ -116,7 +116,7 @@ func (f *FrontEnd) newSettings(of *snapshot.Object) *settings {
 	return s
 }
 
-// noEffect are keys that are known and do nothing yet; the text says why.
+// noEffect are keys that are known and do nothing; the text says why, "" that it is only not built yet.
 var noEffect = map[string]string{
 	"buffer": "", "default_label_domain": "", "default_labels": "", "enable_grpc_http11_bridge": "", "enable_grpc_web": "",
 	"grpc_stats": "", "gzip": "", "debug_mode": "", "envoy_validation_timeout": "",

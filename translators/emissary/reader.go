@@ -156,7 +156,7 @@ func (r *reader) trial(key string, check func(l *lowering, path string)) bool {
 	return !t.failed
 }
 
-// rest of a nested object: every key that no one has read is unknown.
+// unknown warns of every key of a nested object that no one has read.
 func (r *reader) unknown() {
 	for _, key := range sortedKeys(r.values) {
 		if !r.seen[key] {

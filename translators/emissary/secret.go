@@ -13,8 +13,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
-	"weak"
 
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/translators/ir"
@@ -76,9 +76,9 @@ func (l *lowering) certificate(path string, n secretName) (name string, withCA b
 	if len(cert) == 0 && len(key) == 0 && (len(s.Data["cert-chain.pem"]) > 0 || s.Type == "istio.io/key-and-cert") {
 		cert, key = s.Data["cert-chain.pem"], s.Data["key.pem"]
 	}
-	pair := l.f.checkPair(o, n, cert, key)
-	if pair.fault != nil {
-		return "", false, pair.fault
+	pair := l.f.pairs.check(cert, key)
+	if pair.code != nil {
+		return "", false, fault(pair.code, pair.text, n)
 	}
 	now := l.f.options.Now()
 	if now.After(pair.notAfter) {
@@ -102,40 +102,56 @@ func (l *lowering) addSecret(s *ir.Secret) {
 
 // checkedPair is what is known about a certificate and key; it holds none of their content.
 type checkedPair struct {
-	of                  weak.Pointer[snapshot.Object]
-	fault               *secretFault
+	// code and text say why the pair cannot be used; text has a place for the Secret's name.
+	code                *snapshot.Code
+	text                string
 	notBefore, notAfter time.Time
 	fingerprint         string
 }
 
-// checkPair checks certificate and key, once for each version of a Secret.
-func (f *FrontEnd) checkPair(o *snapshot.Object, n secretName, cert, key []byte) checkedPair {
-	of := weak.Make(o)
-	if known, ok := f.pairs.Load(o.Ref); ok {
-		if pair := known.(checkedPair); pair.of == of {
-			return pair
-		}
+// maxPairs bounds the memory of pairs; past it the map starts afresh.
+const maxPairs = 10000
+
+// pairs remembers checked pairs by fingerprint: reading a key costs as much as lowering a hundred Mappings.
+type pairs struct {
+	sync.Mutex
+	known map[string]checkedPair
+}
+
+// check checks certificate and key, once for each content.
+func (p *pairs) check(cert, key []byte) checkedPair {
+	content := fingerprint(cert, key)
+	p.Lock()
+	pair, known := p.known[content]
+	p.Unlock()
+	if known {
+		return pair
 	}
-	pair := parsePair(n, cert, key)
-	pair.of = of
-	f.pairs.Store(o.Ref, pair)
+	pair = parsePair(cert, key)
+	pair.fingerprint = content
+	p.Lock()
+	defer p.Unlock()
+	if p.known == nil || len(p.known) >= maxPairs {
+		p.known = map[string]checkedPair{}
+	}
+	p.known[content] = pair
 	return pair
 }
 
-func parsePair(n secretName, cert, key []byte) checkedPair {
+func parsePair(cert, key []byte) checkedPair {
 	leaf, err := parseCertificates(cert)
 	if err != nil {
-		return checkedPair{fault: fault(codeTLSMaterial, "the certificate (tls.crt) of Secret %s %s", n, err)}
+		return checkedPair{code: codeTLSMaterial, text: "the certificate (tls.crt) of Secret %s " + err.Error()}
 	}
 	signer, err := parseKey(key)
 	if err != nil {
-		return checkedPair{fault: fault(codeTLSMaterial, "the key (tls.key) of Secret %s %s", n, err)}
+		return checkedPair{code: codeTLSMaterial, text: "the key (tls.key) of Secret %s " + err.Error()}
 	}
 	public, ok := signer.Public().(interface{ Equal(crypto.PublicKey) bool })
 	if !ok || !public.Equal(leaf.PublicKey) {
-		return checkedPair{fault: fault(codeTLSMismatch, "the key of Secret %s is not its certificate's", n)}
+		return checkedPair{code: codeTLSMismatch, text: "the key of Secret %s is not its certificate's"}
 	}
-	return checkedPair{notBefore: leaf.NotBefore, notAfter: leaf.NotAfter, fingerprint: fingerprint(cert, key)}
+	return checkedPair{notBefore: leaf.NotBefore, notAfter: leaf.NotAfter}
 }
 
 // parseCertificates checks a PEM chain and returns its first certificate.
