@@ -8,28 +8,52 @@ import (
 // maxByte is the last character: Envoy compiles expressions as Latin-1, byte by byte.
 const maxByte = 0xff
 
-// programSize returns the number of instructions that RE2 compiles the expression to, which Envoy compares with its limit
-// (re2.max_program_size.error_level). It builds RE2's program the way RE2's compiler does and counts what is left after
-// flattening (RE2: compile.cc, prog.cc). Sizes past maxProgram are cut there.
-func programSize(re *syntax.Regexp) uint32 {
+// program is RE2's program for an expression, built as RE2's compiler does (RE2: compile.cc).
+type program struct {
+	builder
+	first, start int
+}
+
+// newProgram compiles the expression.
+func newProgram(re *syntax.Regexp) *program {
 	// RE2 takes "^" with the literal behind it off the expression and compares that by itself (Regexp::RequiredPrefix).
-	b := &builder{}
+	p := &program{}
+	b := &p.builder
 	b.add(step{op: opFail})
 	root := requiredPrefix(re)
 	root, anchored := stripAnchors(root)
 	match := b.add(step{op: opMatch})
-	start := b.compile(root.Simplify(), match)
-	first := start
+	p.start = b.compile(root.Simplify(), match)
+	p.first = p.start
 	if !anchored {
 		loop := b.add(step{op: opAlt})
 		all := b.add(step{op: opByte, out: loop})
-		b.steps[loop].out, b.steps[loop].out1 = start, all
-		first = loop
+		b.steps[loop].out, b.steps[loop].out1 = p.start, all
+		p.first = loop
 	}
-	if b.full() {
+	return p
+}
+
+// bound returns a number of instructions that size does not exceed, at little cost: flattening leaves each step but Alt
+// and Nop once, and makes at most one jump of each way out of those.
+func (p *program) bound() uint32 {
+	n := 2
+	for i := range p.steps {
+		if p.steps[i].op == opAlt {
+			n++
+		}
+		n++
+	}
+	return uint32(n)
+}
+
+// size returns the number of instructions that are left after flattening (RE2: prog.cc), which Envoy compares with its
+// limit (re2.max_program_size.error_level). Sizes past maxProgram are cut there.
+func (p *program) size() uint32 {
+	if p.full() {
 		return maxProgram
 	}
-	return uint32(b.flattened(first, start))
+	return uint32(p.flattened(p.first, p.start))
 }
 
 // requiredPrefix cuts a leading "^literal" off.

@@ -15,9 +15,12 @@ const defaultRegexMaxSize = 200
 // checkRegex checks an expression as Envoy will read it: RE2 syntax, and a program that is not larger than limit. It
 // returns the number of groups.
 func checkRegex(expr string, limit uint32) (groups int, err error) {
-	r := analyse(expr)
+	r := analyses.of(expr)
 	if r.err != nil {
 		return 0, r.err
+	}
+	if r.size > limit && !r.exact {
+		r = analyses.measure(expr)
 	}
 	if r.size > limit {
 		return 0, fmt.Errorf("the expression is too large for Envoy: its RE2 program has %d steps, %d are allowed", r.size, limit)
@@ -25,52 +28,72 @@ func checkRegex(expr string, limit uint32) (groups int, err error) {
 	return r.groups, nil
 }
 
+// analysis is what is known about one expression. size is the program's, or, where it is not exact, not below it.
 type analysis struct {
 	groups int
 	size   uint32
+	exact  bool
 	err    error
 }
 
 // analyses remembers results by expression: equal expressions come from many objects, and from one over and over.
-var analyses = struct {
-	sync.Mutex
-	m map[string]analysis
-}{m: map[string]analysis{}}
+var analyses cache
 
-// maxAnalyses bounds the memory of analyses; past it the map starts afresh.
+type cache struct {
+	sync.Mutex
+	known map[string]analysis
+}
+
+// maxAnalyses bounds the memory of a cache; past it the map starts afresh.
 const maxAnalyses = 10000
 
-func analyse(expr string) analysis {
-	analyses.Lock()
-	r, known := analyses.m[expr]
-	analyses.Unlock()
+func (c *cache) of(expr string) analysis {
+	c.Lock()
+	r, known := c.known[expr]
+	c.Unlock()
 	if known {
 		return r
 	}
-	r = analyseAnew(expr)
-	analyses.Lock()
-	if len(analyses.m) >= maxAnalyses {
-		clear(analyses.m)
+	re, err := parseRegex(expr)
+	if err != nil {
+		return c.keep(expr, analysis{err: err})
 	}
-	analyses.m[expr] = r
-	analyses.Unlock()
+	return c.keep(expr, analysis{groups: re.MaxCap(), size: newProgram(re).bound()})
+}
+
+// measure counts the size of a valid expression exactly.
+func (c *cache) measure(expr string) analysis {
+	re, err := parseRegex(expr)
+	if err != nil {
+		return c.keep(expr, analysis{err: err})
+	}
+	return c.keep(expr, analysis{groups: re.MaxCap(), size: newProgram(re).size(), exact: true})
+}
+
+func (c *cache) keep(expr string, r analysis) analysis {
+	c.Lock()
+	defer c.Unlock()
+	if c.known == nil || len(c.known) >= maxAnalyses {
+		c.known = map[string]analysis{}
+	}
+	c.known[expr] = r
 	return r
 }
 
-func analyseAnew(expr string) analysis {
-	// Envoy reads expressions as Latin-1: each byte is one character.
+// parseRegex parses an expression as Envoy does, who reads it as Latin-1: each byte is one character.
+func parseRegex(expr string) (*syntax.Regexp, error) {
 	latin := make([]rune, len(expr))
 	for i := range len(expr) {
 		latin[i] = rune(expr[i])
 	}
 	re, err := syntax.Parse(string(latin), syntax.Perl)
 	if err != nil {
-		return analysis{err: errors.New(explainRegex(expr, err))}
+		return nil, errors.New(explainRegex(expr, err))
 	}
 	if escape := wideEscape(expr); escape != "" {
-		return analysis{err: errors.New("invalid escape sequence: " + escape + "; Envoy knows characters up to \\x{ff}")}
+		return nil, errors.New("invalid escape sequence: " + escape + "; Envoy knows characters up to \\x{ff}")
 	}
-	return analysis{groups: re.MaxCap(), size: programSize(re)}
+	return re, nil
 }
 
 // wideEscape returns the first \x{...} past Latin-1, or "".
