@@ -28,7 +28,7 @@ test: $(ENVOY) ## run all tests, those with a real Envoy included
 	$(GO) test -timeout 20m -json $(PACKAGES) | tee out/test.json | $(GO) run .ci/tally/main.go
 
 race: $(ENVOY) ## run the tests of what is concurrent under the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./runtime/... ./xds/... ./snapshot/...
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./runtime/command ./runtime/pipeline ./runtime/supervisor ./runtime/health ./xds/... ./snapshot/...
 
 lint: $(STATICCHECK) ## gofmt, go vet, staticcheck, and the rules of runtime/layout_test.go
 	@unformatted=$$(gofmt -l main.go runtime snapshot translators xds policies wasm .ci); \

@@ -84,6 +84,9 @@ func take(e event, output map[test][]string, verdict map[test]string, parents ma
 			}
 			return
 		}
+		if e.Action == "skip" {
+			return // it has no tests
+		}
 		fmt.Printf("%-4s %s (%.1fs)\n", e.Action, e.Package, e.Elapsed)
 		if e.Action == "fail" && !failedIn[e.Package] {
 			*failed++ // it did not build, panicked, or ran out of time
