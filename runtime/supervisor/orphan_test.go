@@ -1,0 +1,86 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain turns the test binary into a program that only supervises, for the test that kills it.
+func TestMain(m *testing.M) {
+	path := os.Getenv("SUPERVISOR_TEST_PATH")
+	if path == "" {
+		os.Exit(m.Run())
+	}
+	s := New(Options{Path: path, Bootstrap: []byte("{}"), Dir: os.Getenv("SUPERVISOR_TEST_DIR"), Outlives: os.Getenv("SUPERVISOR_TEST_OUTLIVES") != "",
+		AdminAddress: "127.0.0.1:1", Stdout: io.Discard})
+	go func() {
+		for s.Status().PID == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		fmt.Println(s.Status().PID)
+	}()
+	if err := s.Run(context.Background()); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+// TestKilledSupervisorTakesEnvoyAlong kills the supervising process with SIGKILL.
+func TestKilledSupervisorTakesEnvoyAlong(t *testing.T) {
+	for _, outlives := range []bool{false, true} {
+		t.Run(fmt.Sprintf("outlives=%t", outlives), func(t *testing.T) {
+			parent := exec.Command(os.Args[0])
+			parent.Env = append(os.Environ(), "SUPERVISOR_TEST_PATH="+script(t, "exec sleep 300\n"), "SUPERVISOR_TEST_DIR="+t.TempDir())
+			if outlives {
+				parent.Env = append(parent.Env, "SUPERVISOR_TEST_OUTLIVES=1")
+			}
+			out, err := parent.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := parent.Start(); err != nil {
+				t.Fatal(err)
+			}
+			line := make([]byte, 32)
+			n, err := out.Read(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pid, err := strconv.Atoi(strings.TrimSpace(string(line[:n])))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+			if err := parent.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = parent.Wait()
+			if outlives {
+				if err := syscall.Kill(pid, 0); err != nil {
+					t.Errorf("the child died too: %v", err)
+				}
+				return
+			}
+			eventually(t, "the child is gone", func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || zombie(pid) })
+		})
+	}
+}
+
+// zombie reports whether the process has ended and only waits to be noticed by its new parent.
+func zombie(pid int) bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	_, after, _ := strings.Cut(string(data), ") ")
+	return strings.HasPrefix(after, "Z")
+}
