@@ -51,9 +51,9 @@ type Report struct {
 // Results compares two results.
 func Results(a, b *translators.Result) *Report {
 	r := &Report{Objects: []Change{}, Routes: []Change{}, Resources: []Change{}, Drains: []Drain{}}
-	r.Objects = diff(objects(a.Snapshot), objects(b.Snapshot), false)
-	r.Routes = diff(routes(a.Program), routes(b.Program), true)
-	r.Resources = diff(resources(a.Resources), resources(b.Resources), false)
+	r.Objects = diff(objects(a.Snapshot), objects(b.Snapshot), nil)
+	r.Routes = diff(routes(a.Program), routes(b.Program), describe)
+	r.Resources = diff(resources(a.Resources), resources(b.Resources), nil)
 	r.Drains = drains(a.Program, b.Program)
 	return r
 }
@@ -63,32 +63,28 @@ func (r *Report) Empty() bool {
 	return len(r.Objects)+len(r.Routes)+len(r.Resources)+len(r.Drains) == 0
 }
 
-// diff compares two maps from name to content.
-func diff(a, b map[string]string, words bool) []Change {
+// diff compares two maps from name to content. words, which may be nil, fills in what a change was and is.
+func diff[V comparable](a, b map[string]V, words func(c *Change, was, now V)) []Change {
 	out := []Change{}
+	take := func(c Change, was, now V) {
+		if words != nil {
+			words(&c, was, now)
+		}
+		out = append(out, c)
+	}
+	var none V
 	for name, was := range a {
 		now, there := b[name]
-		switch c := (Change{Change: Changed, Name: name}); {
+		switch {
 		case !there:
-			c.Change = Removed
-			if words {
-				c.Before = was
-			}
-			out = append(out, c)
+			take(Change{Change: Removed, Name: name}, was, none)
 		case now != was:
-			if words {
-				c.Before, c.After = was, now
-			}
-			out = append(out, c)
+			take(Change{Change: Changed, Name: name}, was, now)
 		}
 	}
 	for name, now := range b {
 		if _, there := a[name]; !there {
-			c := Change{Change: Added, Name: name}
-			if words {
-				c.After = now
-			}
-			out = append(out, c)
+			take(Change{Change: Added, Name: name}, none, now)
 		}
 	}
 	slices.SortFunc(out, func(x, y Change) int { return strings.Compare(x.Name, y.Name) })
@@ -105,10 +101,13 @@ func objects(s *snapshot.Snapshot) map[string]string {
 	return all
 }
 
+// route is what one route does: in words, and all of it as JSON.
+type route struct{ words, all string }
+
 // routes names each route by where it stands and what it matches; what it does is the content. Order within a virtual
 // host shows as a number where one match stands twice.
-func routes(p *ir.Program) map[string]string {
-	all := map[string]string{}
+func routes(p *ir.Program) map[string]route {
+	all := map[string]route{}
 	for _, rc := range p.RouteConfigs {
 		for _, v := range rc.VirtualHosts {
 			for _, r := range v.Routes {
@@ -116,7 +115,7 @@ func routes(p *ir.Program) map[string]string {
 				m.Fraction = nil
 				base := rc.Name + ": " + strings.Join(v.Domains, ",") + " " + trace.Match(&m)
 				name := base
-				for n := 2; all[name] != ""; n++ {
+				for n := 2; all[name] != (route{}); n++ {
 					name = fmt.Sprintf("%s (%d)", base, n)
 				}
 				all[name] = does(r)
@@ -126,20 +125,58 @@ func routes(p *ir.Program) map[string]string {
 	return all
 }
 
-// does says what a route does, with its share and with everything that has no words of its own as JSON.
-func does(r *ir.Route) string {
-	s := trace.Action(r)
+// does says what a route does, with its share.
+func does(r *ir.Route) route {
+	words := trace.Action(r)
 	if f := r.Match.Fraction; f != nil {
-		s = fmt.Sprintf("%g %% ", float64(f.Numerator)*100/float64(f.Denominator)) + s
+		words = fmt.Sprintf("%g %% ", float64(f.Numerator)*100/float64(f.Denominator)) + words
 	}
 	c := *r
-	c.Match, c.Name, c.Origins = ir.Match{}, "", nil
-	if c.Forward != nil {
-		f := *c.Forward
-		f.Clusters = nil
-		c.Forward = &f
+	c.Name = ""
+	return route{words, plain(&c)}
+}
+
+// describe says what a route did and does, and names the settings that differ where the words do not.
+func describe(c *Change, was, now route) {
+	c.Before, c.After = was.words, now.words
+	if c.Change != Changed || was.words != now.words {
+		return
 	}
-	return s + " " + plain(&c)
+	a, b := map[string]string{}, map[string]string{}
+	flatten(was.all, a)
+	flatten(now.all, b)
+	for _, d := range diff(a, b, func(d *Change, was, now string) { d.Before, d.After = was, now }) {
+		if d.Before != "" {
+			c.Before += ", " + d.Name + " " + d.Before
+		}
+		if d.After != "" {
+			c.After += ", " + d.Name + " " + d.After
+		}
+	}
+}
+
+// flatten turns JSON into pairs of path and value.
+func flatten(text string, into map[string]string) {
+	var v any
+	if json.Unmarshal([]byte(text), &v) != nil {
+		return
+	}
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for k, e := range v {
+				walk(strings.TrimPrefix(path+"."+k, "."), e)
+			}
+		case []any:
+			for i, e := range v {
+				walk(fmt.Sprintf("%s[%d]", path, i), e)
+			}
+		default:
+			into[path] = fmt.Sprint(v)
+		}
+	}
+	walk("", v)
 }
 
 // plain returns the node as JSON without origins, for comparison.

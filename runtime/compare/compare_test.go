@@ -83,6 +83,18 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
+func TestSettingsOfARoute(t *testing.T) {
+	after := program(func(p *ir.Program) {
+		f := p.RouteConfigs[0].VirtualHosts[0].Routes[0].Forward
+		f.TimeoutMillis, f.Priority = 5000, "high"
+	})
+	got := Results(program(func(*ir.Program) {}), after).Routes
+	want := Change{Changed, "a: a prefix /", "forward to c, forward.timeoutMillis 0", "forward to c, forward.priority high, forward.timeoutMillis 5000"}
+	if len(got) != 1 || got[0] != want {
+		t.Errorf("routes %+v, want %+v", got, want)
+	}
+}
+
 func TestObjectsAndResources(t *testing.T) {
 	before, after := program(func(*ir.Program) {}), program(func(*ir.Program) {})
 	object := func(name string, hash byte) *snapshot.Object {

@@ -172,6 +172,9 @@ func Summary(ds []snapshot.Diagnostic) string {
 func Transitions(before, after []snapshot.Diagnostic) (appeared, vanished []snapshot.Diagnostic) {
 	key := func(d snapshot.Diagnostic) snapshot.Diagnostic {
 		d.Position.Line = 0 // an edit above an object moves it; that is no news
+		if d.Object != (snapshot.Ref{}) {
+			d.Position.File = "" // nor is it another file that holds the same object
+		}
 		return d
 	}
 	missing := func(from, in []snapshot.Diagnostic) []snapshot.Diagnostic {
