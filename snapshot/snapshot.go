@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"strings"
@@ -36,14 +37,18 @@ func Empty() *Snapshot {
 	return &Snapshot{kinds: map[GroupKind]*btree.Map[string, *Object]{}, slices: &btree.Map[string, *Object]{}}
 }
 
-func key(namespace, name string) string { return namespace + "/" + name }
+// key orders as Ref.Compare does: nothing sorts before the separator.
+func key(namespace, name string) string { return namespace + "\x00" + name }
 
 // Derive returns the snapshot in which each object of put stands in place of the one of the same Ref, and no object of
 // remove exists. An object of put whose Hash equals the present one's keeps the present pointer, so it is no change.
 // findings are the source's own diagnostics about the whole input (files that do not parse, objects that fail their
 // schema); they replace those of the base. The receiver stays as it was.
 func (s *Snapshot) Derive(put []*Object, remove []Ref, findings []Diagnostic) *Snapshot {
-	n := &Snapshot{kinds: make(map[GroupKind]*btree.Map[string, *Object], len(s.kinds)), slices: s.slices, findings: findings, base: s}
+	n := &Snapshot{kinds: make(map[GroupKind]*btree.Map[string, *Object], len(s.kinds)), slices: s.slices, findings: findings}
+	if len(s.kinds) > 0 {
+		n.base = s
+	}
 	for k, t := range s.kinds {
 		n.kinds[k] = t
 	}
@@ -66,6 +71,9 @@ func (s *Snapshot) Derive(put []*Object, remove []Ref, findings []Diagnostic) *S
 	}
 	first := map[Ref]int{}
 	record := func(old, new *Object) {
+		if len(s.kinds) == 0 {
+			return // everything is new: Changes compares
+		}
 		r := Change{old, new}.Ref()
 		if i, seen := first[r]; seen {
 			n.changes[i].New = new
@@ -206,33 +214,45 @@ func merge(chain []*Snapshot) []Change {
 	return out
 }
 
+// compare walks both snapshots kind by kind; the trees are sorted as references are, so that the outcome is too.
 func compare(old, new *Snapshot) []Change {
-	var out []Change
-	for k, t := range new.kinds {
-		was := old.kinds[k]
-		t.Scan(func(id string, o *Object) bool {
-			var before *Object
-			if was != nil {
-				before, _ = was.Get(id)
-			}
-			if before != o {
-				out = append(out, Change{before, o})
-			}
-			return true
-		})
+	kinds := new.Kinds()
+	total := 0
+	for _, k := range kinds {
+		total += new.Len(k)
 	}
-	for k, t := range old.kinds {
-		now := new.kinds[k]
-		t.Scan(func(id string, o *Object) bool {
-			if now != nil {
-				if _, there := now.Get(id); there {
-					return true
+	for _, k := range old.Kinds() {
+		if new.Len(k) == 0 {
+			kinds = append(kinds, k)
+		}
+	}
+	slices.SortFunc(kinds, func(a, b GroupKind) int {
+		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Kind, b.Kind))
+	})
+	out := make([]Change, 0, total)
+	for _, k := range kinds {
+		before, stop := iter.Pull(old.List(k))
+		was, more := before()
+		for o := range new.List(k) {
+			for more && was.Ref.Compare(o.Ref) < 0 {
+				out = append(out, Change{Old: was})
+				was, more = before()
+			}
+			switch {
+			case !more || was.Ref.Compare(o.Ref) > 0:
+				out = append(out, Change{New: o})
+			default:
+				if was != o {
+					out = append(out, Change{was, o})
 				}
+				was, more = before()
 			}
-			out = append(out, Change{Old: o})
-			return true
-		})
+		}
+		for more {
+			out = append(out, Change{Old: was})
+			was, more = before()
+		}
+		stop()
 	}
-	slices.SortFunc(out, func(a, b Change) int { return a.Ref().Compare(b.Ref()) })
 	return out
 }

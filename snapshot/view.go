@@ -1,6 +1,9 @@
 package snapshot
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // View is what one pure stage may read of a snapshot. It records each read, so that the result can be kept for as long as
 // everything that was read stays the same. A View serves one computation and is not safe for concurrent use.
@@ -21,12 +24,9 @@ func (v *View) Get(k GroupKind, namespace, name string) *Object {
 
 // List yields every object of the kind, sorted by namespace and name, and records a read of the whole kind.
 func (v *View) List(k GroupKind) iter.Seq[*Object] {
-	for _, seen := range v.kinds {
-		if seen == k {
-			return v.snapshot.List(k)
-		}
+	if !slices.Contains(v.kinds, k) {
+		v.kinds = append(v.kinds, k)
 	}
-	v.kinds = append(v.kinds, k)
 	return v.snapshot.List(k)
 }
 
@@ -34,14 +34,15 @@ func (v *View) List(k GroupKind) iter.Seq[*Object] {
 func (v *View) Reads() ([]Ref, []GroupKind) { return v.refs, v.kinds }
 
 // Refused reports whether the input holds an object of the kind that its source refused (a type error, a failed schema),
-// so that the snapshot lacks it. A stage that opens up where there is no object at all asks first. It is no recorded read:
-// a compiler that keeps results computes those of Ambient anew when the findings change.
+// so that the snapshot lacks it. A stage that opens up where there is no object at all asks first. It is recorded as a read of KindFinding.
 func (v *View) Refused(k GroupKind) bool {
-	for i := range v.snapshot.findings {
-		d := &v.snapshot.findings[i]
-		if d.Severity == Error && d.Object.GroupKind() == k && v.snapshot.Get(k, d.Object.Namespace, d.Object.Name) == nil {
-			return true
-		}
+	if !slices.Contains(v.kinds, KindFinding) {
+		v.kinds = append(v.kinds, KindFinding)
 	}
-	return false
+	return slices.ContainsFunc(v.snapshot.Findings(), func(d Diagnostic) bool {
+		return d.Severity == Error && d.Object.GroupKind() == k && v.snapshot.Get(k, d.Object.Namespace, d.Object.Name) == nil
+	})
 }
+
+// KindFinding stands for the source's own findings among the kinds that a view has read.
+var KindFinding = GroupKind{Group: "chancery.dev", Kind: "Finding"}

@@ -118,15 +118,22 @@ func (c *Compiler) Endpoints(s *snapshot.Snapshot) (changed []*ir.Resource, ok b
 
 // lower lowers what the changes concern and returns the edits for the linker, in the order of the references.
 func (c *Compiler) lower(s *snapshot.Snapshot, changes []snapshot.Change) []linker.Change {
-	dirty := map[snapshot.Ref]struct{}{}
+	refs := make([]snapshot.Ref, 0, len(changes))
+	var dirty map[snapshot.Ref]struct{} // those that did not change themselves, but read something that did
+	mark := func(ref snapshot.Ref) {
+		if dirty == nil {
+			dirty = map[snapshot.Ref]struct{}{}
+		}
+		dirty[ref] = struct{}{}
+	}
 	var kinds map[snapshot.GroupKind]bool
 	for _, ch := range changes {
 		ref := ch.Ref()
 		if c.byKind[ref.GroupKind()] != nil {
-			dirty[ref] = struct{}{}
+			refs = append(refs, ref)
 		}
 		for e := range c.readers[ref] {
-			dirty[e.ref] = struct{}{}
+			mark(e.ref)
 		}
 		if k := ref.GroupKind(); c.listed[k] > 0 {
 			if kinds == nil {
@@ -135,23 +142,31 @@ func (c *Compiler) lower(s *snapshot.Snapshot, changes []snapshot.Change) []link
 			kinds[k] = true
 		}
 	}
+	if c.listed[snapshot.KindFinding] > 0 && !slices.Equal(s.Findings(), c.last.Findings()) {
+		if kinds == nil {
+			kinds = map[snapshot.GroupKind]bool{}
+		}
+		kinds[snapshot.KindFinding] = true
+	}
 	if kinds != nil {
 		for _, e := range c.entries {
 			if slices.ContainsFunc(e.kinds, func(k snapshot.GroupKind) bool { return kinds[k] }) {
-				dirty[e.ref] = struct{}{}
+				mark(e.ref)
 			}
 		}
 	}
 	for _, f := range c.options.FrontEnds {
 		if ref := ambientRef(f); c.entries[ref] == nil {
-			dirty[ref] = struct{}{}
+			mark(ref)
 		}
 	}
-	refs := make([]snapshot.Ref, 0, len(dirty))
-	for ref := range dirty {
-		refs = append(refs, ref)
+	if len(dirty) > 0 {
+		for ref := range dirty {
+			refs = append(refs, ref)
+		}
+		slices.SortFunc(refs, snapshot.Ref.Compare)
+		refs = slices.Compact(refs)
 	}
-	slices.SortFunc(refs, snapshot.Ref.Compare)
 	edits := make([]linker.Change, 0, len(refs))
 	for _, ref := range refs {
 		edits = append(edits, c.relower(s, ref))

@@ -338,3 +338,21 @@ func TestEndpointFastPath(t *testing.T) {
 		t.Error("a Mapping took the fast path")
 	}
 }
+
+// TestRefusedHostKeepsClosed: a Host that its schema refuses is not "no Host at all", whenever it comes and goes.
+func TestRefusedHostKeepsClosed(t *testing.T) {
+	listener := `{"apiVersion": "getambassador.io/v3alpha1", "kind": "Listener", "metadata": {"name": "l", "namespace": "gw"}, "spec": {"port": 8080, "protocol": "HTTP", "securityModel": "XFP", "hostBinding": {"namespace": {"from": "ALL"}}}}`
+	objects, _ := parse(t, "in.json", listener)
+	_, refused := api.Decode([]byte(`{"apiVersion": "getambassador.io/v3alpha1", "kind": "Host", "metadata": {"name": "h", "namespace": "gw"}, "spec": {"hostname": 7}}`), snapshot.Source{}, nil)
+	open := snapshot.Empty().Derive(objects, nil, nil)
+	closed := open.Derive(nil, nil, refused)
+	warm := newCompiler()
+	for i, s := range []*snapshot.Snapshot{open, closed, closed.Derive(nil, nil, nil), closed} {
+		if d := differences(bytesOf(t, newCompiler().Compile(s)), bytesOf(t, warm.Compile(s))); d != "" {
+			t.Errorf("step %d: warm differs from cold:\n%s", i, d)
+		}
+	}
+	if n := len(newCompiler().Compile(closed).Program.RouteConfigs); n != 0 {
+		t.Error("a refused Host opened the gateway")
+	}
+}

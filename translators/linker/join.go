@@ -1,6 +1,7 @@
 package linker
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -20,10 +21,77 @@ type joined[T any] struct {
 	idle  map[snapshot.Ref]bool // as of the last list
 }
 
+// joint is one node with the objects that want it: a few in a slice, many in a map.
 type joint[T any] struct {
-	users map[snapshot.Ref]*T
+	few   []use[T]
+	many  map[snapshot.Ref]*T
 	node  *T
 	dirty bool
+}
+
+type use[T any] struct {
+	by   snapshot.Ref
+	node *T
+}
+
+// few is the number of users up to which a slice is used.
+const few = 8
+
+func (t *joint[T]) get(by snapshot.Ref) *T {
+	if t.many != nil {
+		return t.many[by]
+	}
+	for i := range t.few {
+		if t.few[i].by == by {
+			return t.few[i].node
+		}
+	}
+	return nil
+}
+
+func (t *joint[T]) set(by snapshot.Ref, node *T) {
+	if t.many == nil {
+		for i := range t.few {
+			if t.few[i].by == by {
+				t.few[i].node = node
+				return
+			}
+		}
+		if len(t.few) < few {
+			t.few = append(t.few, use[T]{by, node})
+			return
+		}
+		t.many = make(map[snapshot.Ref]*T, 2*few)
+		for _, u := range t.few {
+			t.many[u.by] = u.node
+		}
+		t.few = nil
+	}
+	t.many[by] = node
+}
+
+func (t *joint[T]) drop(by snapshot.Ref) {
+	if t.many != nil {
+		delete(t.many, by)
+		return
+	}
+	t.few = slices.DeleteFunc(t.few, func(u use[T]) bool { return u.by == by })
+}
+
+// users yields the objects that want the node, in no order.
+func (t *joint[T]) users() iter.Seq[snapshot.Ref] {
+	return func(yield func(snapshot.Ref) bool) {
+		for by := range t.many {
+			if !yield(by) {
+				return
+			}
+		}
+		for i := range t.few {
+			if !yield(t.few[i].by) {
+				return
+			}
+		}
+	}
 }
 
 // nodeKind is what joined must know of a node.
@@ -76,13 +144,13 @@ func (j *joined[T]) update(user snapshot.Ref, old, now []*T) {
 		name := j.kind.name(n)
 		t, _ := j.nodes.Get(name)
 		if t == nil {
-			t = &joint[T]{users: map[snapshot.Ref]*T{}}
+			t = &joint[T]{}
 			j.nodes.Set(name, t)
 		}
-		if had, is := t.users[user]; !is || !j.kind.equal(had, n) {
+		if had := t.get(user); had == nil || !j.kind.equal(had, n) {
 			t.dirty, j.stale = true, true
 		}
-		t.users[user] = n
+		t.set(user, n)
 	}
 	for _, o := range old {
 		name := j.kind.name(o)
@@ -93,9 +161,9 @@ func (j *joined[T]) update(user snapshot.Ref, old, now []*T) {
 		if t == nil {
 			continue
 		}
-		delete(t.users, user)
+		t.drop(user)
 		t.dirty, j.stale = true, true
-		if len(t.users) == 0 {
+		if len(t.few)+len(t.many) == 0 {
 			j.nodes.Delete(name)
 		}
 	}
@@ -125,7 +193,7 @@ func (t *joint[T]) idle(idle map[snapshot.Ref]bool) bool {
 	if len(idle) == 0 {
 		return false
 	}
-	for r := range t.users {
+	for r := range t.users() {
 		if !idle[r] {
 			return false
 		}
@@ -134,11 +202,11 @@ func (t *joint[T]) idle(idle map[snapshot.Ref]bool) bool {
 }
 
 func (t *joint[T]) relink(kind nodeKind[T]) {
-	origins := make([]ir.Origin, 0, len(t.users))
-	for r := range t.users {
+	origins := make([]ir.Origin, 0, len(t.few)+len(t.many))
+	for r := range t.users() {
 		origins = append(origins, r)
 	}
 	slices.SortFunc(origins, snapshot.Ref.Compare)
-	t.node = kind.merge(t.users[origins[0]], origins)
+	t.node = kind.merge(t.get(origins[0]), origins)
 	t.dirty = false
 }

@@ -161,6 +161,9 @@ func (l *Linker) diagnostics() []snapshot.Diagnostic {
 		out = append(out, s.findings...)
 	}
 	for f := range l.routes.unattached {
+		if f.Hosts.Kind == ir.HostEvery {
+			continue // a probe: without hosts there is nothing to miss
+		}
 		out = blame(out, f, snapshot.Warning, codeUnattached, hostField(f), unattachedMessage(f),
 			"create a Host whose hostname and mappingSelector take it, or change the Mapping's hostname or labels")
 	}

@@ -67,6 +67,8 @@ func (l *Linker) rebuildTopology() {
 	for _, h := range hosts {
 		if !bound[h] && h.Origin != nil {
 			t.idle[h.Origin.Ref] = true
+		}
+		if !bound[h] && h.Origin != nil && !h.Synthesized {
 			t.findings = append(t.findings, h.Origin.About(snapshot.Warning, codeNoListener, "",
 				fmt.Sprintf("no Listener takes the Host, so %q is served nowhere", h.Domain), "create a Listener whose hostBinding selects it"))
 		}
