@@ -94,6 +94,9 @@ func (s *Snapshot) Derive(put []*Object, remove []Ref, findings []Diagnostic) *S
 		record(old, nil)
 	}
 	for _, o := range put {
+		if was := s.Get(o.GroupKind(), o.Namespace, o.Name); was != nil && was.Hash == o.Hash {
+			o = was // also when it was removed in this very step
+		}
 		old := n.Get(o.GroupKind(), o.Namespace, o.Name)
 		if old != nil && old.Hash == o.Hash {
 			continue
