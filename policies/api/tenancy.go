@@ -1,0 +1,124 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+)
+
+// Tenancy says which tenant a namespace belongs to.
+type Tenancy struct {
+	byName      map[string]*Tenant
+	byNamespace map[string]*Tenant
+	// Findings are the overlaps.
+	Findings []snapshot.Diagnostic
+}
+
+// NewTenancy assigns namespaces to tenants. Of two tenants that claim the same namespace or host names the older one
+// stands and the other is left out with a finding.
+func NewTenancy(tenants []*Tenant, s *snapshot.Snapshot) *Tenancy {
+	t := &Tenancy{byName: map[string]*Tenant{}, byNamespace: map[string]*Tenant{}}
+	sorted := slices.Clone(tenants)
+	slices.SortFunc(sorted, func(a, b *Tenant) int {
+		if b.Object.NewerThan(a.Object) {
+			return -1
+		}
+		return 1
+	})
+	for _, one := range sorted {
+		if path, message := t.overlap(one, s); message != "" {
+			t.Findings = append(t.Findings, one.Object.About(snapshot.Error, codeOverlap, path, message, "give it to one Tenant only"))
+			continue
+		}
+		t.byName[one.Object.Name] = one
+		for _, ns := range one.Spec.Namespaces {
+			t.byNamespace[ns] = one
+		}
+		if len(one.Spec.NamespaceSelector) > 0 {
+			for o := range s.List(snapshot.KindNamespace) {
+				if selects(one.Spec.NamespaceSelector, o.Labels) {
+					t.byNamespace[o.Name] = one
+				}
+			}
+		}
+	}
+	return t
+}
+
+func selects(want, have map[string]string) bool {
+	for k, v := range want {
+		if got, ok := have[k]; !ok || got != v {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *Tenancy) overlap(one *Tenant, s *snapshot.Snapshot) (path, message string) {
+	for i, ns := range one.Spec.Namespaces {
+		if other := t.byNamespace[ns]; other != nil {
+			return fmt.Sprintf("spec.namespaces[%d]", i), fmt.Sprintf("namespace %q belongs to %s already", ns, other.Object.Ref)
+		}
+	}
+	if len(one.Spec.NamespaceSelector) > 0 {
+		for o := range s.List(snapshot.KindNamespace) {
+			if other := t.byNamespace[o.Name]; other != nil && selects(one.Spec.NamespaceSelector, o.Labels) {
+				return "spec.namespaceSelector", fmt.Sprintf("namespace %q belongs to %s already", o.Name, other.Object.Ref)
+			}
+		}
+	}
+	for i, h := range one.Spec.Hosts {
+		for _, name := range slices.Sorted(maps.Keys(t.byName)) {
+			for _, taken := range t.byName[name].Spec.Hosts {
+				if HostCovers(taken, h) || HostCovers(h, taken) {
+					return fmt.Sprintf("spec.hosts[%d]", i), fmt.Sprintf("host names of %q belong to %s already (%q)", h, t.byName[name].Object.Ref, taken)
+				}
+			}
+		}
+	}
+	return "", ""
+}
+
+// HostCovers reports whether the granted pattern (exact or "*.suffix") covers the host name or pattern. "*.a" covers "b.a" and "*.b.a", not "a".
+func HostCovers(granted, host string) bool {
+	if granted == host {
+		return true
+	}
+	suffix, ok := strings.CutPrefix(granted, "*")
+	return ok && strings.HasSuffix(host, suffix) && len(host) > len(suffix)
+}
+
+// Of returns the tenant of a namespace, nil for none.
+func (t *Tenancy) Of(namespace string) *Tenant { return t.byNamespace[namespace] }
+
+// Name returns the name of the tenant of a namespace, "" for none.
+func (t *Tenancy) Name(namespace string) string {
+	if one := t.byNamespace[namespace]; one != nil {
+		return one.Object.Name
+	}
+	return ""
+}
+
+// All returns the tenants that stand, by name.
+func (t *Tenancy) All() []*Tenant {
+	var out []*Tenant
+	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
+		out = append(out, t.byName[name])
+	}
+	return out
+}
+
+// Namespaces returns the namespaces of a tenant, sorted.
+func (t *Tenancy) Namespaces(tenant string) []string {
+	var out []string
+	for ns, one := range t.byNamespace {
+		if one.Object.Name == tenant {
+			out = append(out, ns)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

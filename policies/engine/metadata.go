@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	gojson "github.com/go-json-experiment/json"
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/chancery-gateway/chancery/policies/api"
+	"github.com/chancery-gateway/chancery/snapshot"
+)
+
+// Meta is what the METADATA block of a policy's package says.
+type Meta struct {
+	Title, Description string
+	// ID is custom.id; "" for the last part of the package's name.
+	ID string
+	// Severity is custom.severity, free text for reports.
+	Severity string
+	// Parameters is custom.parameters, a JSON schema; nil for none declared.
+	Parameters map[string]any
+	// Defaults is custom.defaults: the parameters when the policy object gives none.
+	Defaults map[string]any
+	// Spec has the fields of a PolicySpec that custom sets: match, enforcement, points, priority, onDeny, onFailure, writes, deadline.
+	Spec api.PolicySpec
+
+	schema *jsonschema.Schema
+}
+
+// metaOf reads the METADATA of a package from its modules.
+func metaOf(mods []*module) (*Meta, []snapshot.Diagnostic) {
+	out := &Meta{}
+	for _, m := range mods {
+		a := m.annotation()
+		if a == nil {
+			continue
+		}
+		out.Title, out.Description = a.Title, strings.TrimSpace(a.Description)
+		fail := func(format string, args ...any) (*Meta, []snapshot.Diagnostic) {
+			return out, []snapshot.Diagnostic{m.about(codeMetadata, a.Location, fmt.Sprintf(format, args...), "")}
+		}
+		custom := map[string]any{}
+		for k, v := range a.Custom {
+			switch k {
+			case "id":
+				out.ID, _ = v.(string)
+			case "severity":
+				out.Severity, _ = v.(string)
+			case "parameters":
+				p, ok := v.(map[string]any)
+				if !ok {
+					return fail("custom.parameters is no JSON schema")
+				}
+				out.Parameters = p
+			case "defaults":
+				p, ok := v.(map[string]any)
+				if !ok {
+					return fail("custom.defaults is no object")
+				}
+				out.Defaults = p
+			case "match", "enforcement", "points", "priority", "onDeny", "onFailure", "writes", "deadline":
+				custom[k] = v
+			}
+		}
+		text, err := json.Marshal(custom)
+		if err == nil {
+			err = gojson.Unmarshal(text, &out.Spec, gojson.RejectUnknownMembers(true))
+		}
+		if err != nil {
+			return fail("custom fields cannot be read: %v", err)
+		}
+		if e := out.Spec.Enforcement; e != "" && !slices.Contains(enforcements, e) {
+			return fail("custom.enforcement %q is not known; right is deny, warn, dryrun or audit", e)
+		}
+		if out.Parameters != nil {
+			if out.schema, err = compileSchema(out.Parameters); err != nil {
+				return fail("custom.parameters is no JSON schema: %v", err)
+			}
+		}
+	}
+	return out, nil
+}
+
+func compileSchema(doc map[string]any) (*jsonschema.Schema, error) {
+	text, err := json.Marshal(doc)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(jsonschema.SchemeURLLoader{}) // no file and no network is ever read
+	if err := c.AddResource("parameters.json", plain); err != nil {
+		return nil, err
+	}
+	return c.Compile("parameters.json")
+}
+
+// parameters joins what the policy object gives with the defaults and checks the result. path and message say what is wrong.
+func (m *Meta) parameters(given []byte) (value *ast.Term, path, message string) {
+	doc := map[string]any{}
+	for k, v := range m.Defaults {
+		doc[k] = v
+	}
+	if len(given) > 0 {
+		var own map[string]any
+		if err := json.Unmarshal(given, &own); err != nil {
+			return nil, "spec.parameters", "parameters are no object"
+		}
+		for k, v := range own {
+			doc[k] = v
+		}
+	}
+	text, err := json.Marshal(doc)
+	if err != nil {
+		return nil, "spec.parameters", err.Error()
+	}
+	if m.schema != nil {
+		plain, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
+		if err == nil {
+			err = m.schema.Validate(plain)
+		}
+		if err != nil {
+			path, message = explain(err)
+			return nil, "spec.parameters" + path, message
+		}
+	} else if len(given) > 0 && m.Parameters == nil && m.Defaults == nil && len(doc) > 0 {
+		return nil, "spec.parameters", "the policy declares no parameters"
+	}
+	t, err := ast.ParseTerm(string(text))
+	if err != nil {
+		return nil, "spec.parameters", err.Error()
+	}
+	t.Value.Hash()
+	return t, "", ""
+}
+
+// explain finds the innermost fault of a failed schema check.
+func explain(err error) (path, message string) {
+	v, ok := err.(*jsonschema.ValidationError)
+	if !ok {
+		return "", err.Error()
+	}
+	for len(v.Causes) > 0 {
+		v = v.Causes[0]
+	}
+	for _, step := range v.InstanceLocation {
+		path += "." + step
+	}
+	text := v.Error()
+	if i := strings.LastIndex(text, ": "); i >= 0 {
+		text = text[i+2:]
+	}
+	return path, text
+}
