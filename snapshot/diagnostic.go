@@ -77,6 +77,9 @@ type Diagnostic struct {
 	// Message says what is wrong with this very value. Help says what would be right; may be "".
 	Message string
 	Help    string
+	// Policy is the id of the policy that found it, Rule the place of the rule; zero for findings of Chancery itself.
+	Policy string
+	Rule   Position
 }
 
 // About returns a diagnostic that addresses the object.
@@ -120,6 +123,9 @@ func SortDiagnostics(ds []Diagnostic) []Diagnostic {
 			strings.Compare(a.Code.ID, b.Code.ID),
 			cmp.Compare(a.Severity, b.Severity),
 			strings.Compare(a.Message, b.Message),
+			strings.Compare(a.Policy, b.Policy),
+			strings.Compare(a.Rule.File, b.Rule.File),
+			cmp.Compare(a.Rule.Line, b.Rule.Line),
 		)
 	})
 	return slices.Compact(ds)

@@ -60,6 +60,14 @@ type Finding struct {
 	Path     string `json:"path"`
 	Message  string `json:"message"`
 	Help     string `json:"help"`
+	// Policy is there for findings of a policy.
+	Policy *Policy `json:"policy,omitempty"`
+}
+
+// Policy names the policy that made a finding, and the place of its rule.
+type Policy struct {
+	ID   string `json:"id"`
+	Rule string `json:"rule"`
 }
 
 // Document is the content of diagnostics.json.
@@ -71,10 +79,14 @@ type Document struct {
 func NewDocument(ds []snapshot.Diagnostic) Document {
 	doc := Document{Diagnostics: []Finding{}}
 	for _, d := range ds {
-		doc.Diagnostics = append(doc.Diagnostics, Finding{
+		f := Finding{
 			Severity: d.Severity.String(), Code: d.Code.ID, Path: d.Path, Message: d.Message, Help: d.Help,
 			Object: Object{APIVersion: d.APIVersion, Kind: d.Object.Kind, Namespace: d.Object.Namespace, Name: d.Object.Name, Position: d.Position.String()},
-		})
+		}
+		if d.Policy != "" {
+			f.Policy = &Policy{ID: d.Policy, Rule: d.Rule.String()}
+		}
+		doc.Diagnostics = append(doc.Diagnostics, f)
 	}
 	return doc
 }
@@ -102,6 +114,13 @@ func Line(d snapshot.Diagnostic, colour bool) string {
 	b.WriteString(paint(tint, d.Severity.String()) + ": " + clean(d.Message) + " [" + d.Code.ID + "]\n")
 	if d.Object != (snapshot.Ref{}) || d.Path != "" {
 		b.WriteString("    in " + strings.TrimSpace(clean(about(d))) + "\n")
+	}
+	if d.Policy != "" {
+		b.WriteString("    by policy " + clean(d.Policy))
+		if p := d.Rule.String(); p != "" {
+			b.WriteString(" at " + clean(p))
+		}
+		b.WriteString("\n")
 	}
 	if d.Help != "" {
 		b.WriteString("    " + paint("32", "help: ") + clean(d.Help) + "\n")
