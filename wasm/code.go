@@ -11,7 +11,6 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/chancery-gateway/chancery/wasm/fault"
-	"github.com/chancery-gateway/chancery/wasm/fuel"
 )
 
 // Guard says what ends a module that does not end by itself.
@@ -46,7 +45,7 @@ type code struct {
 // compile compiles a module. cacheDir is a private folder for compiled code of this module alone, or "". The time that
 // ctx allows holds for the compiler, too.
 func compile(ctx context.Context, info *Info, original []byte, guard Guard, pages uint32, cacheDir string) (_ *code, err error) {
-	if d := info.Interface; d != nil && d.Pages > pages {
+	if d := info.Interface; d.Pages > pages {
 		return nil, fault.New(fault.MemorySize, "the module's memory starts with %d pages; %d are granted", d.Pages, pages)
 	}
 	var config wazero.RuntimeConfig
@@ -68,7 +67,7 @@ func compile(ctx context.Context, info *Info, original []byte, guard Guard, page
 	}
 	config = config.WithMemoryLimitPages(pages).WithDebugInfoEnabled(false)
 	if guard == GuardInterpreter {
-		config = config.WithCoreFeatures(features | experimental.CoreFeaturesTailCall | experimental.CoreFeaturesExtendedConst)
+		config = config.WithCoreFeatures(features | experimental.CoreFeaturesTailCall)
 	} else {
 		config = config.WithCoreFeatures(features)
 	}
@@ -103,44 +102,7 @@ func compile(ctx context.Context, info *Info, original []byte, guard Guard, page
 	case err != nil:
 		return nil, fault.New(fault.Compile, "%s", escape(err.Error(), 1000))
 	}
-	if info.Interface == nil {
-		d, err := c.describe()
-		if err != nil {
-			return nil, err
-		}
-		if err := checkInterface(d); err != nil {
-			return nil, err
-		}
-	}
 	return c, nil
-}
-
-// describe reads the interface of a module that the metering pass can't read.
-func (c *code) describe() (*fuel.Interface, error) {
-	d := &fuel.Interface{}
-	for _, f := range c.compiled.ImportedFunctions() {
-		module, name, _ := f.Import()
-		d.Imports = append(d.Imports, fuel.Import{Module: module, Name: name, Signature: signatureOf(f)})
-	}
-	for _, m := range c.compiled.ImportedMemories() {
-		module, name, _ := m.Import()
-		d.Imports = append(d.Imports, fuel.Import{Module: module, Name: name, Signature: "memory"})
-	}
-	for name, f := range c.compiled.ExportedFunctions() {
-		d.Exports = append(d.Exports, fuel.Export{Name: name, Signature: signatureOf(f)})
-	}
-	for name, m := range c.compiled.ExportedMemories() {
-		d.Exports = append(d.Exports, fuel.Export{Name: name, Signature: "memory"})
-		d.Memories, d.Pages = 1, m.Min()
-	}
-	if d.Pages > c.pages {
-		return nil, fault.New(fault.MemorySize, "the module's memory starts with %d pages; %d are granted", d.Pages, c.pages)
-	}
-	return d, nil
-}
-
-func signatureOf(f api.FunctionDefinition) string {
-	return hostFunction{params: f.ParamTypes(), results: f.ResultTypes()}.signature()
 }
 
 // close frees everything. No instance may be running.

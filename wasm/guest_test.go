@@ -100,6 +100,15 @@ func withManifest(module []byte, text string) []byte {
 	return fuel.AppendSection(module[:len(module)-size], fuel.Section{Name: abi.ManifestSection, Content: []byte(text)})
 }
 
+// withSection returns a module with the manifest of another.
+func withSection(from, module []byte) []byte {
+	sections, err := fuel.CustomSections(from)
+	if err != nil {
+		panic(err)
+	}
+	return fuel.AppendSection(module, sections[0])
+}
+
 func writeTestFile(t testing.TB, path string, data []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, data, 0o600); err != nil {

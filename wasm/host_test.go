@@ -230,6 +230,9 @@ func TestRefusedCandidates(t *testing.T) {
 	}{
 		{name: "no signature", module: valid, unsigned: true, stage: StageVerify, code: fault.Signature},
 		{name: "truncated", module: valid[:len(valid)/2], stage: StageInspect, code: fault.Malformed},
+		{name: "more types than memory", module: withSection(valid, []byte("\x00asm\x01\x00\x00\x00\x01\x08\x01\x60\x00\xff\xff\xff\xff\x0f")), stage: StageInspect, code: fault.Malformed},
+		{name: "more exports than memory", module: withSection(valid, []byte("\x00asm\x01\x00\x00\x00\x07\x05\xff\xff\xff\xff\x0f")), stage: StageInspect, code: fault.Malformed},
+		{name: "table larger than memory", module: guest{manifest: two, with: func(m *Module) { m.Table(1 << 27) }}.bytes(), stage: StageInspect, code: fault.Unsupported},
 		{name: "component", module: []byte("\x00asm\x0d\x00\x01\x00"), stage: StageInspect, code: fault.Unsupported},
 		{name: "not a module", module: []byte("#!/bin/sh\n"), stage: StageInspect, code: fault.Malformed},
 		{name: "no manifest", module: (&Module{}).Bytes(), stage: StageInspect, code: fault.NoManifest},

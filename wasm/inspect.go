@@ -50,8 +50,8 @@ type Info struct {
 	ManifestDigest Digest
 	Size           int
 	Manifest       *abi.Manifest
-	// Interface is nil when the module can't be metered; Unmetered then says why.
-	Interface *fuel.Interface
+	Interface      *fuel.Interface
+	// Unmetered says why the module can't be metered; nil when it can.
 	Unmetered *fault.Error
 	// Report says what metering adds.
 	Report fuel.Report
@@ -75,12 +75,10 @@ func Inspect(module []byte) (*Info, error) {
 	}
 	info.metered, info.Report, err = fuel.Instrument(module)
 	if err != nil {
-		e := refusal(err)
-		if e.Code != fault.Unsupported {
-			return nil, e
+		if r, ok := errors.AsType[*fuel.Refusal](err); !ok || r.Kind != fuel.Unmetered {
+			return nil, refusal(err)
 		}
-		info.Unmetered = e
-		return info, nil
+		info.Unmetered = refusal(err)
 	}
 	if info.Interface, err = fuel.Describe(module); err != nil {
 		return nil, refusal(err)
@@ -98,7 +96,7 @@ func refusal(err error) *fault.Error {
 		return fault.New(fault.Malformed, "%w", err)
 	}
 	switch r.Kind {
-	case fuel.Unsupported:
+	case fuel.Unsupported, fuel.Unmetered:
 		return fault.New(fault.Unsupported, "%w", err)
 	case fuel.Reserved:
 		return fault.New(fault.Reserved, "%w", err)

@@ -159,7 +159,7 @@ func (b *body) blockType() {
 func (b *body) memarg() {
 	align := b.u32()
 	if align >= 32 {
-		b.fail(Unsupported, "memory access with alignment %d: only one memory is supported", align)
+		b.fail(Unmetered, "memory access with alignment %d: only one memory is supported", align)
 	}
 	b.copyU32(align)
 	b.copyU32(b.u32())
@@ -168,7 +168,7 @@ func (b *body) memarg() {
 // zero copies a reserved zero byte.
 func (b *body) zero() {
 	if v := b.byte(); v != 0 {
-		b.fail(Unsupported, "memory %d is used; one memory is supported", v)
+		b.fail(Unmetered, "memory %d is used; one memory is supported", v)
 	}
 	b.out = append(b.out, 0)
 }
@@ -310,7 +310,7 @@ func (b *body) plain(op byte) int {
 		}
 	default:
 		b.at--
-		b.fail(Unsupported, "instruction %#x is not known", op)
+		b.fail(Unmetered, "instruction %#x is not known", op)
 	}
 	return weightPlain
 }
@@ -363,7 +363,7 @@ func (b *body) misc() int {
 		head()
 		b.copyU32(b.below(b.p.tables, "table"))
 	default:
-		b.fail(Unsupported, "instruction 0xfc %d is not known", sub)
+		b.fail(Unmetered, "instruction 0xfc %d is not known", sub)
 	}
 	return weightPlain
 }
@@ -386,7 +386,7 @@ func (b *body) vector() int {
 		b.out = append(b.out, b.byte())
 		return weightMemory
 	case sub > 255:
-		b.fail(Unsupported, "instruction 0xfd %d is not known", sub)
+		b.fail(Unmetered, "instruction 0xfd %d is not known", sub)
 	}
 	return 2 * weightPlain
 }

@@ -35,8 +35,10 @@ type Kind uint8
 const (
 	// Malformed modules break the binary format.
 	Malformed Kind = iota + 1
-	// Unsupported modules use something that the pass does not know, and which it therefore cannot meter.
+	// Unsupported modules have a structure that is not WebAssembly 2.0's: components, several memories, unknown sections.
 	Unsupported
+	// Unmetered modules are sound but for an instruction that the pass does not know, and which it therefore can't meter.
+	Unmetered
 	// Reserved: the module uses a name of the pass.
 	Reserved
 )

@@ -49,7 +49,7 @@ func Instrument(data []byte) ([]byte, Report, error) {
 	for _, read := range []struct {
 		id byte
 		by func(*reader) ([]byte, int)
-	}{{sectionCode, p.rewriteCode}, {sectionData, p.readData}, {sectionStart, p.readStart}} {
+	}{{sectionData, p.readData}, {sectionStart, p.readStart}, {sectionCode, p.rewriteCode}} {
 		if err := p.replace(read.id, read.by); err != nil {
 			return nil, Report{}, err
 		}
@@ -360,10 +360,14 @@ func (p *pass) assemble() []byte {
 	tick := append(appendName(appendName(nil, ImportModule), ImportName), externFunction)
 	out = appendSection(out, sectionImport, counted(p.imports+1, p.importSection, appendU32(tick, p.tickType)...))
 
-	for _, id := range []byte{sectionFunction, sectionTable, sectionMemory} {
-		if s := p.sections[id]; s != nil {
-			out = appendSection(out, id, s.data)
-		}
+	if s := p.sections[sectionFunction]; s != nil {
+		out = appendSection(out, sectionFunction, s.data)
+	}
+	if p.tableSection != nil {
+		out = appendSection(out, sectionTable, p.tableSection)
+	}
+	if s := p.sections[sectionMemory]; s != nil {
+		out = appendSection(out, sectionMemory, s.data)
 	}
 	globals := []byte{typeI64, 1, opI64Const, 0, opEnd, typeI64, 1, opI64Const}
 	globals = append(appendSigned(globals, stackWords), opEnd)

@@ -35,6 +35,12 @@ const (
 
 const functionForm = 0x60
 
+// Bounds of tables: their elements are the host's memory.
+const (
+	maxTable  = 1 << 20
+	maxTables = 16
+)
+
 var preamble = []byte{0, 'a', 's', 'm', 1, 0, 0, 0}
 
 type functionType struct{ params, results []byte }
@@ -55,6 +61,8 @@ type module struct {
 	imported    int      // number of imported functions
 	imports     int      // number of imports
 	importNames []importName
+	// tableSection holds the tables with bounded sizes.
+	tableSection []byte
 	// importSection holds the imports as they came, without their number.
 	importSection []byte
 	tables        int
@@ -205,7 +213,7 @@ func (m *module) readImports(r *reader) {
 		case externTable:
 			m.readTableType(r)
 		case externMemory:
-			m.pages = r.limits()
+			m.pages, _ = r.limits()
 			m.memories++
 		case externGlobal:
 			r.globalType()
@@ -216,26 +224,31 @@ func (m *module) readImports(r *reader) {
 	}
 }
 
-func (m *module) readTableType(r *reader) {
-	if t := r.byte(); t != 0x70 && t != 0x6f {
-		r.fail(Unsupported, "reference type %#x is not known", t)
+func (m *module) readTableType(r *reader) (element byte, least, most uint32) {
+	if element = r.byte(); element != 0x70 && element != 0x6f {
+		r.fail(Unsupported, "reference type %#x is not known", element)
 	}
-	r.limits()
-	m.tables++
+	least, most = r.limits()
+	if least > maxTable {
+		r.fail(Unsupported, "a table of %d elements; %d are supported", least, maxTable)
+	}
+	if m.tables++; m.tables > maxTables {
+		r.fail(Unsupported, "more than %d tables", maxTables)
+	}
+	return element, least, min(most, maxTable)
 }
 
 // limits reads the size of a table or memory. Shared and 64-bit memories are refused.
-func (r *reader) limits() (least uint32) {
+func (r *reader) limits() (least, most uint32) {
 	switch flag := r.byte(); flag {
 	case 0:
-		least = r.u32()
+		return r.u32(), 1<<32 - 1
 	case 1:
-		least = r.u32()
-		r.u32()
+		return r.u32(), r.u32()
 	default:
 		r.fail(Unsupported, "limits of form %d (shared or 64-bit) are not supported", flag)
+		return 0, 0
 	}
-	return least
 }
 
 func (r *reader) globalType() {
@@ -252,17 +265,23 @@ func (m *module) readFunctions(r *reader) {
 	}
 }
 
+// readTables reads the tables, and gives each a bound: the memory limit does not hold for them.
 func (m *module) readTables(r *reader) {
 	n := r.count("tables")
+	m.tableSection = appendU32(nil, uint32(n))
 	for i := 0; i < n && r.err == nil; i++ {
-		m.readTableType(r)
+		element, least, most := m.readTableType(r)
+		if most < least {
+			r.fail(Malformed, "a table has at least %d elements and at most %d", least, most)
+		}
+		m.tableSection = appendU32(appendU32(append(m.tableSection, element, 1), least), most)
 	}
 }
 
 func (m *module) readMemories(r *reader) {
 	n := r.count("memories")
 	for i := 0; i < n && r.err == nil; i++ {
-		m.pages = r.limits()
+		m.pages, _ = r.limits()
 		m.memories++
 	}
 	if m.memories > 1 {
