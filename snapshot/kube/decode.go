@@ -1,0 +1,102 @@
+package kube
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/snapshot/api"
+	"github.com/chancery-gateway/chancery/snapshot/manifest"
+)
+
+// unit is one object of the API server as far as it is kept: what it became, with the objects of its annotation.
+type unit struct {
+	// version is the resourceVersion.
+	version  string
+	objects  []*snapshot.Object
+	findings []snapshot.Diagnostic
+	// lost is set when the object itself could not be read.
+	lost bool
+}
+
+// decode reads an object and drops what nobody reads. With asWritten, conversion between versions is ours: the API
+// server only writes another apiVersion over the object.
+func decode(u *unstructured.Unstructured, asWritten bool) *unit {
+	out := &unit{version: u.GetResourceVersion()}
+	if asWritten {
+		if v := writtenIn(u); v != "" {
+			u.SetAPIVersion(v)
+		}
+	}
+	trim(u)
+	text, err := u.MarshalJSON()
+	if err != nil { // the API server's own answer, decoded a moment ago
+		text = nil
+	}
+	objects, findings := api.DecodeAll(text, snapshot.Source{}, nil)
+	out.objects, out.findings, out.lost = objects, findings, len(objects) == 0
+	for _, parent := range objects {
+		for _, d := range manifest.Annotations(parent) {
+			if d.Err != nil {
+				out.findings = append(out.findings, *d.Err)
+				continue
+			}
+			children, findings := api.DecodeAll(d.JSON, snapshot.Source{}, parent)
+			out.objects = append(out.objects, children...)
+			out.findings = append(out.findings, findings...)
+		}
+	}
+	return out
+}
+
+// writtenIn returns the apiVersion in which the object's spec was last written, "" where nobody recorded it. Source:
+// Kubernetes documentation, "Server-Side Apply", Field management.
+func writtenIn(u *unstructured.Unstructured) string {
+	newest, when := "", ""
+	entries, _, _ := unstructured.NestedFieldNoCopy(u.Object, "metadata", "managedFields")
+	list, _ := entries.([]any)
+	for _, entry := range list {
+		m, _ := entry.(map[string]any)
+		fields, _ := m["fieldsV1"].(map[string]any)
+		version, _ := m["apiVersion"].(string)
+		at, _ := m["time"].(string) // RFC 3339 in UTC, so that texts compare as times do
+		if _, spec := fields["f:spec"]; spec && strings.HasPrefix(version, snapshot.EmissaryGroup+"/") && (newest == "" || at >= when) {
+			newest, when = version, at
+		}
+	}
+	return newest
+}
+
+// secretKeys are the entries of Secrets that some stage reads; values under other names are not kept.
+var secretKeys = map[string]bool{
+	"tls.crt": true, "tls.key": true, "ca.crt": true, "user.key": true, "crl.pem": true,
+	"cert-chain.pem": true, "key.pem": true, "root-cert.pem": true, "cert_required": true,
+}
+
+// trim takes out what is large and never read.
+func trim(u *unstructured.Unstructured) {
+	u.SetManagedFields(nil)
+	delete(u.Object, "status")
+	switch u.GetKind() {
+	case snapshot.KindSecret.Kind:
+		if data, ok := u.Object["data"].(map[string]any); ok {
+			for key := range data {
+				if !secretKeys[key] {
+					delete(data, key)
+				}
+			}
+		}
+	case snapshot.KindEndpointSlice.Kind:
+		endpoints, _ := u.Object["endpoints"].([]any)
+		for _, e := range endpoints {
+			if endpoint, ok := e.(map[string]any); ok {
+				for _, field := range []string{"targetRef", "nodeName", "hints", "deprecatedTopology", "hostname"} {
+					delete(endpoint, field)
+				}
+			}
+		}
+	case snapshot.KindNamespace.Kind:
+		delete(u.Object, "spec")
+	}
+}

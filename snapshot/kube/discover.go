@@ -1,0 +1,297 @@
+package kube
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+)
+
+// definitions is the resource of CustomResourceDefinitions.
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// looks are the times after a change of definitions at which the API server is asked which kinds there are: it serves a
+// new kind a moment after its definition says so.
+var looks = []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 5 * time.Second}
+
+// discover keeps one query under way for each kind that there is. It calls known once, after the first answer.
+func (s *Source) discover(ctx context.Context, known func()) {
+	s.running.Go(func() { s.watchDefinitions(ctx) })
+	active := map[schema.GroupKind]*served{}
+	retry := 100 * time.Millisecond
+	for first := true; first; {
+		switch found, err := s.kinds(ctx); {
+		case err == nil:
+			s.reachable(nil)
+			s.apply(ctx, active, found)
+			known()
+			first = false
+		case ctx.Err() != nil:
+			return
+		default:
+			s.reachable(err)
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(retry):
+			}
+			retry = min(2*retry, 2*time.Second)
+		}
+	}
+	next := time.NewTimer(s.options.Rescan)
+	defer next.Stop()
+	for pending := []time.Duration(nil); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.look:
+			pending = looks
+			next.Reset(pending[0])
+			continue
+		case <-next.C:
+		}
+		if found, err := s.kinds(ctx); err == nil {
+			s.apply(ctx, active, found)
+		}
+		if len(pending) > 1 {
+			next.Reset(pending[1] - pending[0])
+			pending = pending[1:]
+		} else {
+			pending = nil
+			next.Reset(s.options.Rescan)
+		}
+	}
+}
+
+// served is a kind as the API server serves it.
+type served struct {
+	what      *Resource
+	version   string
+	asWritten bool
+	queries   []*query
+	// definition is the resourceVersion of the definition that asWritten was read from.
+	definition string
+}
+
+// kinds asks which of our kinds there are. An error means that nothing is known.
+func (s *Source) kinds(ctx context.Context) (map[schema.GroupKind]*served, error) {
+	found := map[schema.GroupKind]*served{}
+	for _, r := range resources {
+		if r.builtIn && !(r.Cluster && s.options.Namespace != "") {
+			found[schema.GroupKind{Group: r.Group, Kind: r.Kind}] = &served{what: r, version: r.versions[0]}
+		}
+	}
+	groups, err := s.discovery.ServerGroupsWithContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range groups.Groups {
+		if !slices.Contains(customGroups, g.Name) {
+			continue
+		}
+		var versions []string
+		for _, v := range g.Versions {
+			versions = append(versions, v.Version)
+		}
+		there := map[string][]metav1.APIResource{}
+		for _, v := range versions {
+			list, err := s.discovery.ServerResourcesForGroupVersionWithContext(ctx, g.Name+"/"+v)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			there[v] = list.APIResources
+		}
+		for _, r := range known(g.Name, versions, there) {
+			for _, v := range r.versions {
+				if slices.ContainsFunc(there[v], func(a metav1.APIResource) bool { return a.Name == r.Name && slices.Contains(a.Verbs, "watch") }) {
+					found[schema.GroupKind{Group: r.Group, Kind: r.Kind}] = &served{what: r, version: v}
+					break
+				}
+			}
+		}
+	}
+	return found, nil
+}
+
+// known returns the kinds of a group that are worth watching.
+func known(group string, versions []string, there map[string][]metav1.APIResource) []*Resource {
+	var out []*Resource
+	if group != groupChancery {
+		for _, r := range resources {
+			if r.Group == group {
+				out = append(out, r)
+			}
+		}
+		return out
+	}
+	seen := map[string]bool{}
+	for _, v := range versions {
+		for _, a := range there[v] {
+			if !strings.Contains(a.Name, "/") && !seen[a.Name] {
+				seen[a.Name] = true
+				out = append(out, &Resource{Group: group, Kind: a.Kind, Name: a.Name, Cluster: !a.Namespaced, versions: versions})
+			}
+		}
+	}
+	return out
+}
+
+// apply begins and ends queries.
+func (s *Source) apply(ctx context.Context, active, found map[schema.GroupKind]*served) {
+	for k, is := range found {
+		was := active[k]
+		is.convert(ctx, s, was)
+		if was != nil && was.version == is.version && was.asWritten == is.asWritten {
+			was.definition = is.definition
+			continue
+		}
+		if was != nil {
+			s.end(was)
+		}
+		s.begin(ctx, is)
+		active[k] = is
+	}
+	for k, was := range active {
+		if found[k] == nil {
+			s.log.Info("a kind is gone from the API server", "kind", k.String())
+			s.end(was)
+			delete(active, k)
+		}
+	}
+}
+
+// convert finds out whether the API server converts between the kind's versions.
+func (k *served) convert(ctx context.Context, s *Source, was *served) {
+	if k.what.Group != snapshot.EmissaryGroup {
+		return
+	}
+	name := k.what.Name + "." + k.what.Group
+	o, err := s.metadata.Resource(definitions).Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
+	if err != nil {
+		if was != nil {
+			k.asWritten, k.definition = was.asWritten, was.definition
+		}
+		return
+	}
+	k.definition = o.ResourceVersion
+	if was != nil && was.definition == k.definition {
+		k.asWritten = was.asWritten
+		return
+	}
+	d, err := s.client.Resource(definitions).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return
+	}
+	strategy, _, _ := unstructured.NestedString(d.Object, "spec", "conversion", "strategy")
+	versions, _, _ := unstructured.NestedSlice(d.Object, "spec", "versions")
+	k.asWritten = strategy != "Webhook" && len(versions) > 1
+}
+
+// begin starts the queries of a kind. What it held when it vanished is taken over, so that nothing is missing until it
+// has been listed.
+func (s *Source) begin(ctx context.Context, k *served) {
+	fields := k.what.fields
+	if len(fields) == 0 {
+		fields = []string{""}
+	}
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	for _, f := range fields {
+		q := &query{source: s, what: k.what, resource: k.what.version(k.version), fields: f, asWritten: k.asWritten, units: map[string]*unit{}}
+		for old := range s.world.queries {
+			if old.cancel == nil && old.what.GroupKind() == q.what.GroupKind() && old.fields == f {
+				q.units = old.units
+				for _, u := range q.units {
+					u.version = "" // it may be another object by now
+				}
+				delete(s.world.queries, old)
+			}
+		}
+		s.world.queries[q] = struct{}{}
+		k.queries = append(k.queries, q)
+		var running context.Context
+		running, q.cancel = context.WithCancel(ctx)
+		s.running.Go(func() { q.run(running) })
+	}
+}
+
+// end stops the queries of a kind. A definition that is deleted takes its objects with it one by one; those that are
+// there still were never deleted, so they stay, with a finding that says so.
+func (s *Source) end(k *served) {
+	for _, q := range k.queries {
+		q.cancel()
+	}
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	for _, q := range k.queries {
+		q.cancel = nil
+		if len(q.units) == 0 {
+			delete(s.world.queries, q)
+			continue
+		}
+		q.trouble = &snapshot.Diagnostic{
+			Severity: snapshot.Warning, Code: codeVanished, Object: snapshot.Ref{Group: k.what.Group, Kind: k.what.Kind},
+			Message: "the API server does not know " + k.what.Name + "." + k.what.Group + " any more; its objects stay as they were",
+			Help:    codeVanished.Cure,
+		}
+	}
+	s.poke()
+}
+
+// watchDefinitions asks for a look at the kinds whenever a definition of one of our groups changes. Without permission
+// for that, the regular looks have to do.
+func (s *Source) watchDefinitions(ctx context.Context) {
+	client := s.metadata.Resource(definitions)
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return client.Watch(ctx, o)
+		},
+	}
+	logger := klog.FromContext(ctx)
+	cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, s.client), &metav1.PartialObjectMetadata{}, (*definitionStore)(s), cache.ReflectorOptions{
+		Logger: &logger, Name: "definitions", TypeDescription: "CustomResourceDefinition", Backoff: &backoff,
+	}).RunWithContext(ctx)
+}
+
+// definitionStore is a source as the store of definitions: it keeps none.
+type definitionStore Source
+
+// Add implements cache.ReflectorStore.
+func (d *definitionStore) Add(obj any) error { return d.Update(obj) }
+
+// Update implements cache.ReflectorStore.
+func (d *definitionStore) Update(obj any) error {
+	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		if _, group, found := strings.Cut(o.Name, "."); found && slices.Contains(customGroups, group) {
+			(*Source)(d).rediscover()
+		}
+	}
+	return nil
+}
+
+// Delete implements cache.ReflectorStore.
+func (d *definitionStore) Delete(obj any) error { return d.Update(obj) }
+
+// Replace implements cache.ReflectorStore.
+func (d *definitionStore) Replace([]any, string) error {
+	(*Source)(d).rediscover()
+	return nil
+}
+
+// Resync implements cache.ReflectorStore.
+func (d *definitionStore) Resync() error { return nil }

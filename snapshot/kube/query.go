@@ -1,0 +1,200 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+)
+
+// query is one list and watch of one kind. It is the store of a client-go Reflector, which lists again after whatever
+// breaks, takes bookmarks, and never lets the store see a list that is not whole.
+type query struct {
+	source   *Source
+	what     *Resource
+	resource schema.GroupVersionResource
+	fields   string
+	// asWritten is set when the API server does not convert between versions.
+	asWritten bool
+	cancel    context.CancelFunc
+
+	// Guarded by the world's lock.
+	units   map[string]*unit
+	synced  bool
+	trouble *snapshot.Diagnostic
+}
+
+// backoff paces the attempts after something broke. It starts fast, since an API server is usually back at once.
+var backoff = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 8, Cap: 10 * time.Second}
+
+// run lists and watches until ctx ends.
+func (q *query) run(ctx context.Context) {
+	client := q.source.client.Resource(q.resource)
+	list, watcher := client.List, client.Watch
+	if ns := q.source.namespaceOf(q.what); ns != "" {
+		list, watcher = client.Namespace(ns).List, client.Namespace(ns).Watch
+	}
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			l, err := list(ctx, q.selected(o))
+			q.answered(ctx, err)
+			return l, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			w, err := watcher(ctx, q.selected(o))
+			q.answered(ctx, err)
+			return w, err
+		},
+	}
+	logger := klog.FromContext(ctx)
+	cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, q.source.client), &unstructured.Unstructured{}, q, cache.ReflectorOptions{
+		Logger: &logger, Name: q.resource.String(), TypeDescription: q.resource.String(), Backoff: &backoff,
+	}).RunWithContext(ctx)
+}
+
+// selected adds the selectors to the options.
+func (q *query) selected(o metav1.ListOptions) metav1.ListOptions {
+	var fields []string
+	if q.fields != "" {
+		fields = append(fields, q.fields)
+	}
+	if f := q.source.options.FieldSelector; f != "" && !q.what.Cluster {
+		fields = append(fields, f)
+	}
+	o.FieldSelector = strings.Join(fields, ",")
+	if !q.what.unlabelled {
+		o.LabelSelector = q.source.options.LabelSelector
+	}
+	return o
+}
+
+// answered notes what became of a request.
+func (q *query) answered(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	w := q.source.world
+	switch {
+	case err == nil:
+		q.source.reachable(nil)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if q.trouble != nil {
+			q.trouble = nil
+			q.source.poke()
+		}
+	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
+		q.report(codeForbidden, fmt.Sprintf("%s may not be read: %v", q.resource.GroupResource(), err))
+	case apierrors.IsNotFound(err):
+		q.source.rediscover() // the kind may be gone
+	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTooManyRequests(err):
+		// The reflector knows what to do.
+	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown && !apierrors.IsServiceUnavailable(err) && !apierrors.IsTimeout(err):
+		q.report(codeUnreadable, fmt.Sprintf("%s cannot be read: %v", q.resource.GroupResource(), err))
+	default:
+		q.source.reachable(err)
+	}
+}
+
+// report notes a kind that the API server refuses to show. It counts as known to be empty: one kind without permission
+// must not keep all others from working.
+func (q *query) report(code *snapshot.Code, message string) {
+	w := q.source.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	severity := snapshot.Warning
+	if q.what.builtIn || q.what.Group == snapshot.EmissaryGroup {
+		severity = snapshot.Error // what Envoy is to do hangs on it
+	}
+	if q.trouble == nil || q.trouble.Code != code {
+		q.trouble = &snapshot.Diagnostic{
+			Severity: severity, Code: code, Object: snapshot.Ref{Group: q.what.Group, Kind: q.what.Kind},
+			APIVersion: q.resource.GroupVersion().String(), Message: message, Help: code.Cure,
+		}
+		q.source.poke()
+	}
+}
+
+// settled reports whether the query needs no more waiting for. The world's lock is held.
+func (q *query) settled() bool { return q.synced || q.trouble != nil }
+
+// key returns the key of what the reflector hands over.
+func key(obj any) (string, *unstructured.Unstructured) {
+	u, _ := obj.(*unstructured.Unstructured)
+	return u.GetNamespace() + "/" + u.GetName(), u
+}
+
+// Add implements cache.ReflectorStore.
+func (q *query) Add(obj any) error { return q.Update(obj) }
+
+// Update implements cache.ReflectorStore.
+func (q *query) Update(obj any) error {
+	k, u := key(obj)
+	now := decode(u, q.asWritten)
+	w := q.source.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.set(q.units[k], now)
+	q.units[k] = now
+	q.source.poke()
+	return nil
+}
+
+// Delete implements cache.ReflectorStore.
+func (q *query) Delete(obj any) error {
+	k, _ := key(obj)
+	w := q.source.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.set(q.units[k], nil)
+	delete(q.units, k)
+	q.source.poke()
+	return nil
+}
+
+// Replace implements cache.ReflectorStore: the list is all there is. Objects of a known resourceVersion are not read again.
+func (q *query) Replace(list []any, _ string) error {
+	w := q.source.world
+	w.mu.Lock()
+	before := q.units
+	w.mu.Unlock()
+	now := make(map[string]*unit, len(list))
+	for _, obj := range list {
+		k, u := key(obj)
+		if was := before[k]; was != nil && was.version == u.GetResourceVersion() {
+			now[k] = was
+		} else {
+			now[k] = decode(u, q.asWritten)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k, was := range before {
+		if now[k] == nil {
+			w.set(was, nil)
+		}
+	}
+	for k, is := range now {
+		if is != before[k] {
+			w.set(before[k], is)
+		}
+	}
+	q.units, q.synced, q.trouble = now, true, nil
+	q.source.poke()
+	return nil
+}
+
+// Resync implements cache.ReflectorStore; the reflector is not asked for it.
+func (q *query) Resync() error { return nil }
