@@ -43,7 +43,7 @@ func (o output) part(w io.Writer, name string) error {
 	case "clustermap":
 		return envoy.WriteClusterMap(w, r.Program, r.Resources)
 	case "ir":
-		return writeJSON(w, r.Program)
+		return r.Program.WriteJSON(w)
 	case "diagnostics":
 		return report.Write(w, "json", r.Diagnostics, report.Options{})
 	}

@@ -12,14 +12,17 @@ import (
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
+// inline is the encoded size up to which a message stands on one line: a route or a cluster of ordinary size.
+const inline = 512
+
 // chunk is how much text is gathered before it is written.
 const chunk = 256 << 10
 
 // WriteADS writes ads.json: {"version": ..., "resources": {type URL: [resource, ...]}}, type URLs and names sorted, each
-// resource as protobuf JSON with its "@type", indented by two blanks. It fails as w fails, and on resources of types that are not
+// resource as protobuf JSON with its "@type", indented by two blanks; a short message stands on one line. It fails as w fails, and on resources of types that are not
 // linked into the program.
 func WriteADS(w io.Writer, set ir.ResourceSet, version string) error {
-	c := wirejson.Encoder{Options: wirejson.Options{Multiline: true, Depth: 3}}
+	c := wirejson.Encoder{Options: wirejson.Options{Multiline: true, Depth: 3, Inline: inline}}
 	b := append([]byte("{\n  \"version\": "), strconv.Quote(version)...)
 	b = append(b, ",\n  \"resources\": {"...)
 	for i, url := range sortedKeys(set) {
@@ -78,7 +81,7 @@ func WriteBootstrap(w io.Writer, b *bootstrapv3.Bootstrap) error {
 }
 
 func writeMessage(w io.Writer, d protoreflect.MessageDescriptor, wire []byte) error {
-	c := wirejson.Encoder{Options: wirejson.Options{Multiline: true}}
+	c := wirejson.Encoder{Options: wirejson.Options{Multiline: true, Inline: inline}}
 	text, err := c.AppendMessage(slices.Grow([]byte(nil), 4*len(wire)), d, wire)
 	if err != nil {
 		return err

@@ -45,7 +45,7 @@ func WriteClusterMap(w io.Writer, p *ir.Program, set ir.ResourceSet) error {
 		if c.Discovery == ir.DiscoveryEDS {
 			m.Endpoints = endpoints[c.EndpointSet]
 		}
-		text, err := json.MarshalIndent(m, "  ", "  ")
+		text, err := json.Marshal(m)
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,8 @@ type Options struct {
 	Multiline bool
 	// Depth is the indentation level at which the value begins; it concerns the lines after the first.
 	Depth int
+	// Inline is the greatest encoded size, in bytes, of a message that stands on one line in multi-line text.
+	Inline int
 }
 
 // Encoder transcodes messages one after the other and keeps its work space. The zero value writes compact text. It is not safe
@@ -40,7 +42,7 @@ func (c *Encoder) AppendAny(dst []byte, typeURL string, wire []byte) ([]byte, er
 
 func (c *Encoder) run(dst []byte, write func(*encoder) error) ([]byte, error) {
 	e := &c.e
-	e.out, e.multiline, e.depth, e.levels, e.discarded = dst, c.Multiline, c.Depth, 0, 0
+	e.out, e.multiline, e.inline, e.depth, e.levels, e.discarded = dst, c.Multiline, c.Inline, c.Depth, 0, 0
 	e.entries, e.heads = e.entries[:0], e.heads[:0]
 	err := write(e)
 	out := e.out
@@ -57,6 +59,7 @@ type encoder struct {
 	out       []byte
 	multiline bool
 	depth     int
+	inline    int
 	levels    int
 	entries   []entry
 	heads     []int32
@@ -171,8 +174,22 @@ var badNumber = func() int {
 	return n
 }()
 
+// short switches to one line for a message that is small enough; long switches back.
+func (e *encoder) short(wire []byte) bool {
+	if !e.multiline || len(wire) > e.inline {
+		return false
+	}
+	e.multiline = false
+	return true
+}
+
+func (e *encoder) long() { e.multiline = true }
+
 // message writes one message in whatever form its type has.
 func (e *encoder) message(t *table, wire []byte) error {
+	if e.short(wire) {
+		defer e.long()
+	}
 	if t.wellKnown != nil {
 		return t.wellKnown(e, t, wire)
 	}
@@ -389,6 +406,9 @@ func (e *encoder) packed(typeURL, wire []byte) error {
 	t, err := e.resolve(typeURL)
 	if err != nil {
 		return err
+	}
+	if e.short(wire) {
+		defer e.long()
 	}
 	e.open('{')
 	empty := true
