@@ -176,7 +176,7 @@ var badNumber = func() int {
 
 // short switches to one line for a message that is small enough; long switches back.
 func (e *encoder) short(wire []byte) bool {
-	if !e.multiline || len(wire) > e.inline {
+	if !e.multiline || e.inline == 0 || len(wire) > e.inline {
 		return false
 	}
 	e.multiline = false

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -360,4 +361,24 @@ func BenchmarkRouteConfiguration(b *testing.B) {
 		}
 	}
 	b.SetBytes(int64(len(out)))
+}
+
+// TestInline: short messages stand on one line, and the text says the same.
+func TestInline(t *testing.T) {
+	m := &routev3.VirtualHost{Name: "v", Domains: []string{"a"}, Routes: []*routev3.Route{
+		{Name: "short", Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}},
+		{Name: strings.Repeat("long", 20), Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}}}}
+	wire, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Encoder{Options: Options{Multiline: true, Inline: 40}}
+	got, err := c.AppendMessage(nil, m.ProtoReflect().Descriptor(), wire)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "{\n  \"name\": \"v\",\n  \"domains\": [\n    \"a\"\n  ],\n  \"routes\": [\n    {\"match\":{\"prefix\":\"/\"},\"name\":\"short\"},\n    {\n      \"match\": {\"prefix\":\"/\"},\n      \"name\": \"" + strings.Repeat("long", 20) + "\"\n    }\n  ]\n}"
+	if string(got) != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
 }
