@@ -377,7 +377,7 @@ func TestInline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "{\n  \"name\": \"v\",\n  \"domains\": [\n    \"a\"\n  ],\n  \"routes\": [\n    {\"match\":{\"prefix\":\"/\"},\"name\":\"short\"},\n    {\n      \"match\": {\"prefix\":\"/\"},\n      \"name\": \"" + strings.Repeat("long", 20) + "\"\n    }\n  ]\n}"
+	want := "{\n  \"name\": \"v\",\n  \"domains\": [\n    \"a\"\n  ],\n  \"routes\": [\n    {\"name\":\"short\",\"match\":{\"prefix\":\"/\"}},\n    {\n      \"name\": \"" + strings.Repeat("long", 20) + "\",\n      \"match\": {\"prefix\":\"/\"}\n    }\n  ]\n}"
 	if string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
