@@ -90,16 +90,21 @@ func (m *module) instance(ctx context.Context) (*instance, error) {
 	return i, nil
 }
 
-// exchange runs one exported function on one input.
-func (m *module) exchange(ctx context.Context, name string, input []byte, fresh bool) ([]byte, usage, error) {
+// exchange runs one exported function on one input and reads its response. Only an instance that answered without any
+// error serves again.
+func (m *module) exchange(ctx context.Context, name string, input []byte, fresh bool) (*abi.Response, usage, error) {
 	i, err := m.pool.lease(ctx, fresh || m.spec.Fresh)
 	if err != nil {
 		return nil, usage{}, err
 	}
+	var response *abi.Response
 	output, spent, err := i.call(ctx, name, input, budgetOf(m.limits))
+	if err == nil {
+		response, err = parseResponse(output)
+	}
 	m.stats.collect(i.sandbox)
 	m.pool.release(i, err == nil && !m.spec.Fresh, spent)
-	return output, spent, err
+	return response, spent, err
 }
 
 // visible reports whether the module is given the item.
@@ -124,11 +129,7 @@ func (m *module) translate(ctx context.Context, phase abi.Phase, unit string, in
 	if err != nil {
 		return nil, usage{}, err
 	}
-	output, spent, err := m.exchange(ctx, exportTranslate, input, fresh)
-	if err != nil {
-		return nil, spent, err
-	}
-	response, err := parseResponse(output)
+	response, spent, err := m.exchange(ctx, exportTranslate, input, fresh)
 	if err != nil {
 		return nil, spent, err
 	}

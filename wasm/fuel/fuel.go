@@ -87,3 +87,20 @@ func CustomSections(data []byte) ([]Section, error) {
 func AppendSection(data []byte, s Section) []byte {
 	return appendSection(data[:len(data):len(data)], sectionCustom, append(appendName(nil, s.Name), s.Content...))
 }
+
+// DropSections returns the module without its custom sections of the name.
+func DropSections(data []byte, name string) ([]byte, error) {
+	m, err := split(data)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, len(data))
+	at := 0
+	for _, c := range m.custom {
+		if c.name == name {
+			out = append(out, data[at:c.start]...)
+			at = c.end
+		}
+	}
+	return append(out, data[at:]...), nil
+}

@@ -80,8 +80,9 @@ type importName struct {
 }
 
 type custom struct {
-	name    string
-	content []byte
+	name       string
+	content    []byte
+	start, end int // of the whole section in the module
 }
 
 // split cuts a module into its sections without reading them.
@@ -99,12 +100,14 @@ func split(data []byte) (*module, *Refusal) {
 	r := &reader{data: data, at: len(preamble)}
 	last := 0
 	for r.err == nil && r.rest() > 0 {
+		start := r.at
 		id := r.byte()
 		body := r.sub(r.u32())
 		switch {
 		case r.err != nil:
 		case id == sectionCustom:
-			m.custom = append(m.custom, custom{name: body.name(), content: body.data[body.at:]})
+			name := body.name()
+			m.custom = append(m.custom, custom{name: name, content: body.data[body.at:], start: start, end: r.at})
 			if body.err != nil {
 				return nil, body.err
 			}
