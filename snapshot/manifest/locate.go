@@ -45,7 +45,7 @@ func step(at *yaml.Node, path string) (key, value *yaml.Node, rest string) {
 		if err == nil && at.Kind == yaml.SequenceNode && n >= 0 && n < len(at.Content) {
 			return at.Content[n], at.Content[n], strings.TrimPrefix(rest, ".")
 		}
-		at, path = keyNode(at), index+rest // ["key"]: a key in brackets
+		at = keyNode(at) // ["key"]: a key in brackets
 		if name, err := strconv.Unquote(index); err == nil {
 			if k := child(at, name); k != nil {
 				return k, follow(at, k), strings.TrimPrefix(rest, ".")

@@ -54,8 +54,6 @@ var (
 		"The name is no DNS name, or has \"*\" elsewhere than at one end.", "Use an exact name, \"*.example.com\", \"example.*\" or \"*\".")
 	codeHostSelector = snapshot.NewCode("CH-HOST-002", "A Host's selector cannot be honoured",
 		"Only matchLabels are supported. The Host is closed, since without its selector it would take routes that are not its own.", "Use matchLabels.")
-	codeHostTLS = snapshot.NewCode("CH-HOST-003", "A Host's TLS cannot be set up",
-		"The certificate, the trust anchors or the settings are unusable. The Host answers 503 and is never served in clear text instead.", "Correct the named Secret or setting.")
 	codeHostContext = snapshot.NewCode("CH-HOST-004", "A Host and its TLSContext do not fit together",
 		"The TLSContext lists other hosts or another secret.", "Let both name the same secret, and let hosts contain the Host's hostname.")
 	codeHostNoEffect = snapshot.NewCode("CH-HOST-005", "A Host's field has no effect",

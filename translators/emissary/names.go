@@ -19,10 +19,7 @@ func checkHeaderName(name string) error {
 
 // checkMatchName is checkHeaderName for conditions, where pseudo headers are fine.
 func checkMatchName(name string) error {
-	if strings.HasPrefix(name, ":") {
-		name = name[1:]
-	}
-	return checkToken(name)
+	return checkToken(strings.TrimPrefix(name, ":"))
 }
 
 func checkToken(name string) error {
@@ -102,7 +99,7 @@ func checkCommand(text string) (int, error) {
 	}
 	needs, known := commands[name]
 	if !known {
-		return 0, fmt.Errorf("Envoy knows no command %%%s%%", name)
+		return 0, fmt.Errorf("no such command of Envoy: %%%s%%", name)
 	}
 	if needs && !arguments {
 		return 0, fmt.Errorf("command %%%s%% needs an argument in parentheses", name)

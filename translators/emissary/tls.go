@@ -49,9 +49,6 @@ func (l *lowering) inlineSettings(s *api.TLSConfig) tlsSettings {
 	}
 }
 
-// own reports whether the settings name a certificate.
-func (t *tlsSettings) own() bool { return t.secret != "" || t.certFile != "" }
-
 // tlsFault is a secretFault with the field that caused it.
 type tlsFault struct {
 	field string

@@ -193,7 +193,7 @@ func location(r *ir.Redirect, matched string, x *exchange) string {
 			host = bare
 		}
 	}
-	path := x.target
+	var path string
 	switch {
 	case r.Path != "":
 		path = r.Path
