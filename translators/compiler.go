@@ -14,10 +14,21 @@ import (
 type Options struct {
 	// FrontEnds lower the source objects; each kind belongs to one of them.
 	FrontEnds []FrontEnd
+	// Admitter decides which objects the front ends see, and in which form; nil admits all as they are.
+	Admitter Admitter
 	// Merger settles competing claims; nil means that the oldest stands.
 	Merger linker.Merger
 	// Locate moves a diagnostic's position from the object's first line to the field's own; may be nil.
 	Locate func(o *snapshot.Object, d *snapshot.Diagnostic)
+}
+
+// Admitter stands between the snapshot and the front ends. The compiler asks; policies answer.
+type Admitter interface {
+	// Admit returns the snapshot to compile in place of s, and what there is to say about objects that were refused or
+	// changed. Objects that it leaves alone keep their pointers.
+	Admit(s *snapshot.Snapshot) (*snapshot.Snapshot, []snapshot.Diagnostic)
+	// Fresh reports whether the last answer stands for a snapshot in which nothing but endpoints has changed.
+	Fresh() bool
 }
 
 // Compiler turns snapshots into results and keeps whatever the next snapshot leaves unchanged. Its answers depend on the
@@ -25,7 +36,8 @@ type Options struct {
 type Compiler struct {
 	options   Options
 	byKind    map[snapshot.GroupKind]FrontEnd
-	last      *snapshot.Snapshot
+	given     *snapshot.Snapshot // the last one
+	last      *snapshot.Snapshot // what was admitted of it
 	entries   map[snapshot.Ref]*entry
 	readers   map[snapshot.Ref]map[*entry]struct{}
 	listed    map[snapshot.GroupKind]int
@@ -39,8 +51,6 @@ type Compiler struct {
 // entry is the memo of one lowering: what came out, and everything that was read for it.
 type entry struct {
 	ref       snapshot.Ref
-	front     FrontEnd
-	ambient   bool
 	fragments *ir.Fragments
 	refs      []snapshot.Ref
 	kinds     []snapshot.GroupKind
@@ -54,6 +64,7 @@ func New(o Options) *Compiler {
 	c := &Compiler{
 		options:   o,
 		byKind:    map[snapshot.GroupKind]FrontEnd{},
+		given:     snapshot.Empty(),
 		last:      snapshot.Empty(),
 		entries:   map[snapshot.Ref]*entry{},
 		readers:   map[snapshot.Ref]map[*entry]struct{}{},
@@ -75,7 +86,13 @@ func New(o Options) *Compiler {
 // rest is compiled.
 func (c *Compiler) Compile(s *snapshot.Snapshot) *Result {
 	start := time.Now()
-	r := &Result{Snapshot: s}
+	r := &Result{Snapshot: s, Admitted: s}
+	var refused []snapshot.Diagnostic
+	if c.options.Admitter != nil {
+		r.Admitted, refused = c.options.Admitter.Admit(s)
+	}
+	c.given, s = s, r.Admitted
+	admitted := time.Now()
 	changes := s.Changes(c.last)
 	edits := c.lower(s, changes)
 	r.Counts.Lowered, r.Counts.Objects = len(edits), len(c.entries)
@@ -90,22 +107,29 @@ func (c *Compiler) Compile(s *snapshot.Snapshot) *Result {
 	out := c.emitter.Emit(r.Program)
 	r.Resources = out.Resources
 	r.Counts.Emitted = out.Emitted
-	r.Diagnostics = c.diagnostics(s, out.Diagnostics)
+	r.Diagnostics = c.diagnostics(r.Snapshot, slices.Concat(refused, out.Diagnostics))
 	c.last = s
 	end := time.Now()
-	r.Timings = Timings{Lower: lowered.Sub(start), Link: linkedAt.Sub(lowered), Endpoints: endpointsAt.Sub(linkedAt), Emit: end.Sub(endpointsAt), Total: end.Sub(start)}
+	r.Timings = Timings{Admit: admitted.Sub(start), Lower: lowered.Sub(admitted), Link: linkedAt.Sub(lowered), Endpoints: endpointsAt.Sub(linkedAt), Emit: end.Sub(endpointsAt), Total: end.Sub(start)}
 	return r
 }
 
 // Endpoints is the fast path: when nothing but endpoints changed since the last snapshot, it brings those up to date past
 // all other stages and returns the endpoint resources that differ. ok is false when a Compile is needed instead.
 func (c *Compiler) Endpoints(s *snapshot.Snapshot) (changed []*ir.Resource, ok bool) {
-	changes := s.Changes(c.last)
+	if c.options.Admitter != nil && !c.options.Admitter.Fresh() {
+		return nil, false
+	}
+	changes := s.Changes(c.given)
 	for _, ch := range changes {
 		k := ch.Ref().GroupKind()
 		if k != snapshot.KindEndpointSlice && k != snapshot.KindEndpoints || c.listed[k] > 0 || len(c.readers[ch.Ref()]) > 0 {
 			return nil, false
 		}
+	}
+	c.given = s
+	if c.options.Admitter != nil {
+		s, _ = c.options.Admitter.Admit(s)
 	}
 	for _, set := range c.endpoints.refresh(s, changes) {
 		if r, _ := envoy.EndpointResource(set); r != nil {

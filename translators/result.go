@@ -24,7 +24,9 @@ type FrontEnd interface {
 
 // Result is the outcome of one compile. Nothing in it changes afterwards.
 type Result struct {
-	Snapshot  *snapshot.Snapshot
+	Snapshot *snapshot.Snapshot
+	// Admitted is what the front ends saw: the snapshot without refused objects, and with those that policies changed.
+	Admitted  *snapshot.Snapshot
 	Program   *ir.Program
 	Resources ir.ResourceSet
 	// Diagnostics of all stages, the snapshot's own findings included, sorted.
@@ -63,5 +65,5 @@ type Counts struct {
 
 // Timings is the time each stage took.
 type Timings struct {
-	Lower, Link, Endpoints, Emit, Total time.Duration
+	Admit, Lower, Link, Endpoints, Emit, Total time.Duration
 }

@@ -37,7 +37,7 @@ const (
 	EnforceWarn Enforcement = "warn"
 	// EnforceDryRun reports denials as information: what would happen. Mutations are reported and not applied.
 	EnforceDryRun Enforcement = "dryrun"
-	// EnforceAudit reports denials at the audit point only.
+	// EnforceAudit reports denials as information, like dryrun; for rules that are meant never to block.
 	EnforceAudit Enforcement = "audit"
 )
 
@@ -140,12 +140,16 @@ func Glob(pattern, s string) bool {
 	return err == nil && ok
 }
 
-// AppliesAt reports whether the policy is asked at the point.
-func (s *PolicySpec) AppliesAt(p Point) bool {
-	if s.Enforcement == EnforceAudit && p != PointAudit {
-		return false
+// At returns what the policy's denials do at the point, "" when it is not asked there. The running control plane (the
+// compile point) is where policies for the audit point are asked, and there they only inform.
+func (s *PolicySpec) At(p Point) Enforcement {
+	switch {
+	case len(s.Points) == 0 || slices.Contains(s.Points, p):
+		return s.Enforcement
+	case p == PointCompile && slices.Contains(s.Points, PointAudit):
+		return EnforceAudit
 	}
-	return len(s.Points) == 0 || slices.Contains(s.Points, p)
+	return ""
 }
 
 // KeepsLastGood and FailsOpen read OnDeny and OnFailure.

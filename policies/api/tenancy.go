@@ -122,3 +122,23 @@ func (t *Tenancy) Namespaces(tenant string) []string {
 	slices.Sort(out)
 	return out
 }
+
+// MaxPolicies returns how many policies of its own the tenant may have.
+func (t *Tenancy) MaxPolicies(tenant string) int {
+	if one := t.byName[tenant]; one != nil && one.Spec.MaxPolicies != nil {
+		return *one.Spec.MaxPolicies
+	}
+	return 20
+}
+
+// Digest identifies the assignment of namespaces to tenants, and what the tenants are granted.
+func (t *Tenancy) Digest(s *snapshot.Snapshot) string {
+	var b strings.Builder
+	for _, one := range t.All() {
+		fmt.Fprintln(&b, one.Object.Name, one.Object.Hash, t.Namespaces(one.Object.Name))
+	}
+	for o := range s.List(snapshot.KindNamespace) {
+		fmt.Fprintln(&b, o.Name, o.Hash)
+	}
+	return b.String()
+}

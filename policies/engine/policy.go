@@ -52,6 +52,9 @@ type Stats struct {
 // Quarantined reports whether the policy is not asked any more because it ran over its deadline too often.
 func (p *Policy) Quarantined() bool { return p.Stats.quarantined.Load() }
 
+// IsMerge reports whether the policy settles competing claims.
+func (p *Policy) IsMerge() bool { return strings.HasPrefix(p.Package, mergeRoot) }
+
 // Rule is one entry-point rule.
 type Rule struct {
 	Name     string

@@ -23,8 +23,8 @@ type Input struct {
 	Modules []Module
 	// Policies are the Policy objects.
 	Policies []*api.Policy
-	// Owner says to whom a Policy object in a namespace belongs: the platform (""), a tenant, or nobody.
-	Owner func(namespace string) (tenant string, ok bool)
+	// Owner says to whom a Policy object belongs: the platform (""), a tenant, or nobody.
+	Owner func(o *snapshot.Object) (tenant string, ok bool)
 	// MaxPolicies is how many policies a tenant may have.
 	MaxPolicies func(tenant string) int
 	// Library finds the module of a library policy and what it needs beside.
@@ -100,7 +100,7 @@ func (b *builder) collect() {
 	}
 	library := map[string]string{}
 	for _, p := range b.in.Policies {
-		tenant, ok := b.in.Owner(p.Object.Namespace)
+		tenant, ok := b.in.Owner(p.Object)
 		if !ok {
 			b.report(p.Object.About(snapshot.Error, codeNamespace, "metadata.namespace",
 				fmt.Sprintf("policies in namespace %q have no authority", p.Object.Namespace), "move the object, or add the namespace to --policy-namespaces"))

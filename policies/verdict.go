@@ -1,0 +1,279 @@
+package policies
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/chancery-gateway/chancery/policies/api"
+	"github.com/chancery-gateway/chancery/policies/engine"
+	"github.com/chancery-gateway/chancery/policies/index"
+	"github.com/chancery-gateway/chancery/snapshot"
+)
+
+// question is which policies are asked about an object.
+type question struct {
+	platform, tenant []*engine.Policy
+	// broken cannot be asked.
+	broken []*engine.Policy
+	key    string
+	owner  string
+}
+
+// entry is what is known of one object.
+type entry struct {
+	object   *snapshot.Object
+	question question
+	stale    bool
+	value    ast.Value
+	// form is the object after mutations; the object itself when there were none.
+	form     *snapshot.Object
+	mutation mutation
+	results  []engine.Result
+	failures []engine.Failure
+	reads    []index.Key
+	verdict  verdict
+}
+
+// verdict is what came of it.
+type verdict struct {
+	denied, keep bool
+	findings     []snapshot.Diagnostic
+}
+
+func (w *world) question(o *snapshot.Object) question {
+	q := question{owner: w.tenancy.Name(o.Namespace)}
+	pick := func(from []*engine.Policy) (out []*engine.Policy) {
+		for _, p := range from {
+			if !p.Spec.Match.Takes(o, q.owner) {
+				continue
+			}
+			if p.Broken != nil || p.Quarantined() {
+				q.broken = append(q.broken, p)
+			} else {
+				out = append(out, p)
+			}
+		}
+		return out
+	}
+	q.platform = pick(w.platform)
+	if q.owner != "" {
+		q.tenant = pick(w.byTenant[q.owner])
+	}
+	var b strings.Builder
+	for _, list := range [][]*engine.Policy{q.platform, q.tenant, q.broken} {
+		for _, p := range list {
+			b.WriteString(p.ID + "@" + p.Revision + " ")
+		}
+		b.WriteByte('|')
+	}
+	q.key = b.String()
+	return q
+}
+
+// around returns the parts of the input that follow from the namespace.
+func (w *world) surround(o *snapshot.Object) surroundings {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if have, ok := w.around[o.Namespace]; ok {
+		return have
+	}
+	labels, owner, namespaces, hosts, limits := map[string]string{}, "", []string{}, []string{}, map[string]int{}
+	if ns := w.labels[o.Namespace]; ns != nil {
+		labels = ns
+	}
+	name := w.tenancy.Name(o.Namespace)
+	if t := w.tenancy.Of(o.Namespace); t != nil {
+		owner, namespaces, hosts, limits = t.Spec.Owner, w.tenancy.Namespaces(name), t.Spec.Hosts, t.Spec.Limits
+	}
+	value := func(v any) *ast.Term {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return ast.NullTerm()
+		}
+		parsed, err := index.Value(text)
+		if err != nil {
+			return ast.NullTerm()
+		}
+		parsed.Hash()
+		return ast.NewTerm(parsed)
+	}
+	s := surroundings{
+		namespace: value(map[string]any{"name": o.Namespace, "labels": labels}),
+		tenant:    value(map[string]any{"name": name, "owner": owner, "namespaces": namespaces, "hosts": nonNil(hosts), "limits": limits}),
+	}
+	w.around[o.Namespace] = s
+	return s
+}
+
+func nonNil(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}
+
+// input builds the document that rules see.
+func (w *world) input(o *snapshot.Object, object, old ast.Value, operation string) ast.Value {
+	s := w.surround(o)
+	pairs := [][2]*ast.Term{
+		{ast.InternedTerm("object"), ast.NewTerm(object)},
+		{ast.InternedTerm("operation"), ast.InternedTerm(operation)},
+		{ast.InternedTerm("point"), ast.InternedTerm(string(w.point))},
+		{ast.InternedTerm("namespace"), s.namespace},
+		{ast.InternedTerm("tenant"), s.tenant},
+		{ast.InternedTerm("parameters"), noParameters},
+	}
+	if old != nil {
+		pairs = append(pairs, [2]*ast.Term{ast.InternedTerm("old"), ast.NewTerm(old)})
+	}
+	return ast.NewObject(pairs...)
+}
+
+var noParameters = ast.ObjectTerm()
+
+// ask fills in the entry. It runs beside other asks.
+func (a *Admitter) ask(e *entry) {
+	w := a.world
+	e.form, e.mutation, e.results, e.failures, e.reads, e.stale = e.object, mutation{}, nil, nil, nil, false
+	if len(e.question.platform)+len(e.question.tenant) == 0 {
+		return
+	}
+	a.counts.Evaluated.Add(1)
+	if e.value == nil {
+		a.counts.Converted.Add(1)
+		v, err := index.Value(e.object.Raw)
+		if err != nil {
+			for _, p := range slices.Concat(e.question.platform, e.question.tenant) {
+				e.failures = append(e.failures, engine.Failure{Policy: p, Code: engine.CodeFailed, Message: "the object cannot be read: " + err.Error()})
+			}
+			return
+		}
+		e.value = v
+	}
+	ctx := context.Background()
+	value := a.mutate(ctx, e)
+	input := w.input(e.form, value, nil, "CREATE")
+	for _, list := range [][]*engine.Policy{e.question.platform, e.question.tenant} {
+		if len(list) == 0 {
+			continue
+		}
+		answer := w.set.Ask(ctx, engine.Judge, list, input, w.store)
+		e.results = append(e.results, answer.Results...)
+		e.failures = append(e.failures, answer.Failures...)
+		e.reads = append(e.reads, answer.Reads...)
+	}
+	slices.SortFunc(e.reads, func(a, b index.Key) int {
+		if a.Table != b.Table {
+			return strings.Compare(a.Table, b.Table)
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	e.reads = slices.Compact(e.reads)
+}
+
+// about returns a finding of a policy about the object.
+func about(o *snapshot.Object, s snapshot.Severity, c *snapshot.Code, p *engine.Policy, r *engine.Rule, path, message, help string) snapshot.Diagnostic {
+	d := o.About(s, c, path, message, help)
+	d.Policy = p.ID
+	if r != nil {
+		d.Rule = r.Position
+	}
+	return d
+}
+
+// decide turns the answers into a verdict.
+func (a *Admitter) decide(e *entry, now time.Time) {
+	w, v := a.world, verdict{}
+	refuse := func(p *engine.Policy, keep bool) {
+		v.keep = (v.keep || !v.denied) && keep
+		v.denied = true
+	}
+	for _, r := range e.results {
+		p, severity, code := r.Policy, snapshot.Warning, engine.CodeWarned
+		at := p.Spec.At(w.point)
+		help := ""
+		switch {
+		case at == api.EnforceDryRun || at == api.EnforceAudit:
+			severity, code = snapshot.Info, engine.CodeDryRun
+		case r.Rule.Name == "warn" || at == api.EnforceWarn:
+		default:
+			if x := w.waiver(p, e.object, now); x != nil {
+				severity, code = snapshot.Info, engine.CodeWaived
+				help = fmt.Sprintf("waived until %s by %s for %s: %s", x.Spec.Expires, x.Object.Ref, x.Spec.Owner, x.Spec.Reason)
+				break
+			}
+			severity, code = snapshot.Error, engine.CodeDenied
+			refuse(p, p.Spec.KeepsLastGood())
+		}
+		v.findings = append(v.findings, about(e.object, severity, code, p, r.Rule, r.Path, r.Message, help))
+	}
+	fail := func(p *engine.Policy, c *snapshot.Code, message, help string) {
+		if at := p.Spec.At(w.point); at != api.EnforceDeny || p.Spec.FailsOpen() {
+			v.findings = append(v.findings, about(e.object, snapshot.Warning, c, p, nil, "", message, help))
+			return
+		}
+		refuse(p, true)
+		v.findings = append(v.findings, about(e.object, snapshot.Error, c, p, nil, "", message, help))
+	}
+	for _, f := range e.failures {
+		fail(f.Policy, f.Code, fmt.Sprintf("policy %s: %s", f.Policy.ID, f.Message), "")
+	}
+	for _, p := range e.question.broken {
+		why := "it is quarantined"
+		if p.Broken != nil {
+			why = p.Broken.Message
+		}
+		fail(p, engine.CodeBroken, fmt.Sprintf("policy %s cannot judge the object: %s", p.ID, why), "correct the policy, or let it fail open (onFailure)")
+	}
+	for _, f := range e.mutation.faults {
+		refuse(f.policy, true)
+		v.findings = append(v.findings, f.finding)
+	}
+	v.findings = append(v.findings, e.mutation.notes...)
+	e.verdict = v
+	if len(v.findings) > 0 {
+		a.talking[e.object.Ref] = e
+	} else {
+		delete(a.talking, e.object.Ref)
+	}
+}
+
+// settle puts the verdicts into the snapshot that goes on.
+func (a *Admitter) settle(s *snapshot.Snapshot, decided []*entry) (put []*snapshot.Object, remove []snapshot.Ref) {
+	for _, e := range decided {
+		ref := e.object.Ref
+		switch {
+		case !e.verdict.denied:
+			put = append(put, e.form)
+		case e.verdict.keep:
+			// what was admitted last stays
+		default:
+			remove = append(remove, ref)
+		}
+	}
+	return put, remove
+}
+
+func quarantineFinding(p *engine.Policy) snapshot.Diagnostic {
+	message := fmt.Sprintf("policy %s took longer than %s again and again, so it is not asked any more", p.ID, p.Spec.TimeLimit())
+	var d snapshot.Diagnostic
+	if p.Object != nil {
+		d = p.Object.About(snapshot.Error, engine.CodeQuarantined, "", message, "")
+	} else {
+		d = snapshot.Diagnostic{Severity: snapshot.Error, Code: engine.CodeQuarantined, Message: message}
+	}
+	d.Policy = p.ID
+	if len(p.Rules) > 0 {
+		d.Rule = p.Rules[0].Position
+		if d.Position == (snapshot.Position{}) {
+			d.Position = d.Rule
+		}
+	}
+	return d
+}
