@@ -86,6 +86,11 @@ type body struct {
 	frames  []frame
 	pending int
 	size    int // instructions
+	// headed is set when a loop comes before everything else that charges, and all calls are in it: its head then charges
+	// for the function's entry. Ways past the loop call nothing and are no longer than a region.
+	headed bool
+	inHead int // open blocks at that loop; 0 outside of it
+	any    bool
 }
 
 func (b *body) copyU32(v uint32) { b.out = appendU32(b.out, v) }
@@ -106,7 +111,15 @@ func (b *body) refill() {
 	b.copyU32(b.p.fuelGlobal)
 	b.out = b.p.appendTick(b.out)
 	b.p.report.Charges++
-	b.pending = 0
+	b.pending, b.any = 0, true
+}
+
+// call notes a call.
+func (b *body) call() {
+	b.calls = true
+	if b.inHead == 0 {
+		b.headed = false
+	}
 }
 
 // chargeLength takes units for the length on the stack (bytes, elements or pages), which stays there.
@@ -190,6 +203,9 @@ func (b *body) rewrite() {
 			b.frames = append(b.frames, frame{op: op, entry: b.pending})
 			if op == opLoop {
 				b.p.report.Loops++
+				if !b.any && !b.calls {
+					b.headed, b.inHead = true, len(b.frames)
+				}
 				b.charge()
 			}
 		case opElse:
@@ -204,6 +220,9 @@ func (b *body) rewrite() {
 			b.out = append(b.out, op)
 		case opEnd:
 			f := b.frames[len(b.frames)-1]
+			if len(b.frames) == b.inHead {
+				b.inHead = 0
+			}
 			b.frames = b.frames[:len(b.frames)-1]
 			if f.op != opLoop {
 				b.pending = max(b.pending, f.pending)
@@ -235,11 +254,13 @@ func (b *body) rewrite() {
 			b.copyU32(uint32(len(b.frames) - 1))
 			b.pending, weight = 0, 0
 		case opCall:
-			b.calls, weight = true, weightCall
+			b.call()
+			weight = weightCall
 			b.out = append(b.out, op)
 			b.copyU32(b.p.function(b.p.functionIndex(b.reader)))
 		case opCallIndirect:
-			b.calls, weight = true, weightCall
+			b.call()
+			weight = weightCall
 			b.out = append(b.out, op)
 			b.copyU32(b.p.typeIndex(b.reader))
 			b.copyU32(b.below(b.p.tables, "table"))

@@ -276,7 +276,8 @@ func (p *pass) rewriteCode(r *reader) ([]byte, int) {
 //	end
 //	stack += words
 //
-// Functions that call nothing leave out the stack: they add one frame at most.
+// Functions that call nothing leave out the stack: they add one frame at most. Those whose loop charges for them leave
+// out the fuel.
 func (p *pass) rewriteFunction(r *reader, t functionType, out []byte) []byte {
 	b := &body{reader: r, p: p, locals: len(t.params)}
 	groups := r.count("groups of locals")
@@ -306,22 +307,23 @@ func (p *pass) rewriteFunction(r *reader, t functionType, out []byte) []byte {
 		out = append(appendU32(out, uint32(groups)), locals...)
 	}
 	if !b.calls {
-		head := body{p: p}
-		head.charge()
-		out = append(append(out, head.out...), b.out...)
-		return append(out, opEnd)
+		if !b.headed {
+			head := body{p: p}
+			head.charge()
+			out = append(out, head.out...)
+		}
+		return append(append(out, b.out...), opEnd)
 	}
 	words := frameWords(b.locals, b.size)
-	p.report.Charges++
-	for _, counter := range [...]struct {
-		global uint32
-		by     int64
-	}{{p.fuelGlobal, 1}, {p.stack, words}} {
-		out = appendAdd(out, counter.global, opI64Sub, counter.by)
-	}
-	out = appendU32(append(out, opGlobalGet), p.fuelGlobal)
+	out = appendAdd(out, p.stack, opI64Sub, words)
 	out = appendU32(append(out, opGlobalGet), p.stack)
-	out = p.appendTick(append(out, opI64Or))
+	if !b.headed {
+		p.report.Charges++
+		out = appendAdd(out, p.fuelGlobal, opI64Sub, 1)
+		out = appendU32(append(out, opGlobalGet), p.fuelGlobal)
+		out = append(out, opI64Or)
+	}
+	out = p.appendTick(out)
 	out = append(out, opBlock)
 	switch len(t.results) {
 	case 0:

@@ -1,0 +1,264 @@
+package wasm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chancery-gateway/chancery/wasm/abi"
+)
+
+// example is one of the SDK's examples, with an input and what must be in the output.
+type example struct {
+	name     string
+	phase    abi.Phase
+	settings string
+	items    []abi.Item
+	want     []string
+}
+
+func object(kind, apiVersion, name, labels, spec string) abi.Item {
+	short, _, _ := strings.Cut(kind, ".")
+	text := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"namespace":"shop","labels":%s},"spec":%s}`, apiVersion, short, name, labels, spec)
+	return abi.Item{Kind: kind, Namespace: "shop", Name: name, Value: json.RawMessage(text)}
+}
+
+func node(kind, name, rest string) abi.Item {
+	return abi.Item{Kind: kind, Name: name, Value: json.RawMessage(fmt.Sprintf(`{"name":%q%s}`, name, rest))}
+}
+
+// routes returns the routes of a virtual host, every third from the Mapping m.
+func routes(n int) string {
+	var b strings.Builder
+	b.WriteString(`,"domains":["*"],"routes":[`)
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"name":"r%d","match":{"pathKind":"prefix","path":"/r%d/"},"forward":{"clusters":[{"cluster":"c%d"}],"timeoutMillis":3000},"origins":[{"group":"getambassador.io","kind":"Mapping","namespace":"shop","name":"%s"}]}`,
+			i, i, i, []string{"m", "n", "o"}[i%3])
+	}
+	b.WriteByte(']')
+	return b.String()
+}
+
+func examples() []example {
+	return []example{
+		{
+			name: "lower", phase: abi.Lower,
+			items: []abi.Item{
+				object("MaintenancePage.pages.example.com", "pages.example.com/v1", "noon", `{}`, `{"hostname":"shop.example.com","body":"Back at noon."}`),
+				object("RedirectList.pages.example.com", "pages.example.com/v1", "moved", `{}`, `{"redirects":[{"from":"/a","to":"https://www.example.com/b"}]}`),
+			},
+			want: []string{`"body":"Back at noon."`, `"path_redirect":"/b"`},
+		},
+		{
+			name: "header", phase: abi.IR, settings: `{"label":"team","header":"x-team"}`,
+			items: []abi.Item{
+				object("Mapping.getambassador.io", "getambassador.io/v3alpha1", "m", `{"team":"red"}`, `{}`),
+				node("ir/VirtualHost", "vh", routes(30)),
+			},
+			want: []string{`{"name":"x-team","value":"red"}`},
+		},
+		{
+			name: "cluster", phase: abi.XDS, settings: `{"limit":77}`,
+			items: []abi.Item{node("xds/envoy.config.cluster.v3.Cluster", "c", `,"typedExtensionProtocolOptions":{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions":{"commonHttpProtocolOptions":{}}}`)},
+			want:  []string{`"maxRequestsPerConnection":77`},
+		},
+		{
+			name: "assemblyscript", phase: abi.IR,
+			items: []abi.Item{node("ir/Cluster", "a", `,"discovery":"strict_dns"`), node("ir/Cluster", "b", `,"discovery":"eds"`)},
+			want:  []string{`"discovery":"strict_dns","name":"a","respectDnsTtl":true`, `{"name":"b","discovery":"eds"}`},
+		},
+		{
+			name: "wat", phase: abi.IR,
+			items: []abi.Item{node("ir/VirtualHost", "vh", `,"routes":[{"direct":{"status":503}}]`)},
+			want:  []string{"the unit has a direct response"},
+		},
+	}
+}
+
+var built struct {
+	sync.Mutex
+	modules map[string][]byte
+}
+
+// build returns an example's module. Those in Go are made here, once.
+func build(t testing.TB, name string) []byte {
+	t.Helper()
+	dir := filepath.Join("sdk", "examples", name)
+	if ready, _ := filepath.Glob(filepath.Join(dir, "*.wasm")); len(ready) > 0 && filepath.Base(ready[0]) != "module.wasm" {
+		module, err := os.ReadFile(ready[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return module
+	}
+	built.Lock()
+	defer built.Unlock()
+	if m := built.modules[name]; m != nil {
+		return m
+	}
+	out := filepath.Join(t.TempDir(), "module.wasm")
+	command := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags", "-s -w", "-o", out, ".")
+	command.Dir = dir
+	command.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
+	if text, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, text)
+	}
+	module, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if module, err = SetManifest(module, manifest); err != nil {
+		t.Fatal(err)
+	}
+	if built.modules == nil {
+		built.modules = map[string][]byte{}
+	}
+	built.modules[name] = module
+	return module
+}
+
+func (e example) unit() Unit {
+	return Unit{Key: e.name, Hash: HashItems(e.items), Items: func() []abi.Item { return e.items }}
+}
+
+func (e example) spec(module []byte) Spec {
+	s := Spec{Name: e.name, Source: &memory{module: module}, Grant: grantAll()}
+	if e.settings != "" {
+		s.Settings = json.RawMessage(e.settings)
+	}
+	return s
+}
+
+// TestExamples brings every example of the SDK up and runs it.
+func TestExamples(t *testing.T) {
+	for _, e := range examples() {
+		t.Run(e.name, func(t *testing.T) {
+			h := newTestHost(t, nil)
+			s := apply1(t, h, e.spec(build(t, e.name)))
+			if s.Live == nil {
+				t.Fatalf("at %s: %v", s.Candidate.Stage, s.Candidate.Err)
+			}
+			set := h.Acquire()
+			defer set.Release()
+			o := set.Run(context.Background(), e.phase, []Unit{e.unit()})[0]
+			if len(o.Failures) > 0 {
+				t.Fatal(o.Failures[0].Err)
+			}
+			text := fmt.Sprint(o.Findings)
+			for _, i := range o.Items {
+				text += string(i.Value)
+			}
+			for _, want := range e.want {
+				if !strings.Contains(text, want) {
+					t.Errorf("%s is missing in %s", want, text)
+				}
+			}
+			c := find(t, h, e.name).Counts
+			t.Logf("%d units of fuel, %v, %d pages, compiled in %v", c.MaxFuel, c.MaxTime, c.Pages, s.Live.CompileTime)
+		})
+	}
+}
+
+// TestExamplesEquivalence runs every example metered, plain and in the interpreter: the bytes are the same.
+func TestExamplesEquivalence(t *testing.T) {
+	for _, e := range examples() {
+		t.Run(e.name, func(t *testing.T) {
+			module := build(t, e.name)
+			var first string
+			for _, guard := range []Guard{guardNone, GuardFuel, GuardInterpreter} {
+				m, done := bare(t, module, guard, e)
+				out := m.raw(t, e)
+				done()
+				if first == "" {
+					first = out
+				}
+				if out != first || out == "" {
+					t.Errorf("%s:\n%s\nwant\n%s", guard, out, first)
+				}
+			}
+		})
+	}
+}
+
+// bareModule is a module without a host around it.
+type bareModule struct{ *module }
+
+func bare(t testing.TB, binary []byte, guard Guard, e example) (bareModule, func()) {
+	t.Helper()
+	info, err := Inspect(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := compile(context.Background(), info, binary, guard, 512, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := e.spec(binary)
+	spec.Grant.Limits = abi.Limits{Fuel: 1 << 40, Milliseconds: 60_000, InputBytes: 64 << 20, OutputBytes: 64 << 20}
+	m, err := newModule(spec, c, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.limits.Fuel, m.limits.Milliseconds, m.limits.OutputBytes, m.limits.InputBytes = 1<<40, 60_000, 64<<20, 64<<20
+	return bareModule{m}, func() { m.close(); c.close() }
+}
+
+// raw runs the module on the example's input and returns the bytes that it answers.
+func (m bareModule) raw(t testing.TB, e example) string {
+	t.Helper()
+	input, err := encodeRequest(&abi.Request{Phase: e.phase, Unit: e.name, Items: e.items})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, err := m.pool.lease(context.Background(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, spent, err := i.call(context.Background(), exportTranslate, input, budgetOf(m.limits))
+	m.pool.release(i, err == nil, spent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// TestOverhead: metering costs at most 25 % on the Go example. The best of several runs is taken, side by side.
+func TestOverhead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	e := examples()[1]
+	e.items[1] = node("ir/VirtualHost", "vh", routes(500))
+	module := build(t, e.name)
+	plain, donePlain := bare(t, module, guardNone, e)
+	defer donePlain()
+	metered, doneMetered := bare(t, module, GuardFuel, e)
+	defer doneMetered()
+	best := [2]time.Duration{time.Hour, time.Hour}
+	for range 30 {
+		for n, m := range []bareModule{plain, metered} {
+			start := time.Now()
+			m.raw(t, e)
+			best[n] = min(best[n], time.Since(start))
+		}
+	}
+	ratio := float64(best[1]) / float64(best[0])
+	t.Logf("plain %v, metered %v: %.2f times", best[0], best[1], ratio)
+	if ratio > 1.25 {
+		t.Errorf("metering costs %.0f %%; at most 25 %% was wanted", 100*(ratio-1))
+	}
+}
