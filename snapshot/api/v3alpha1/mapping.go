@@ -116,6 +116,8 @@ type MappingSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	ErrorResponseOverrides []ErrorResponseOverride `json:"error_response_overrides,omitzero"`
 	// Modules has no effect.
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
 	Modules []UntypedDict `json:"modules,omitzero"`
 	// DeprecatedHost is an exact host, or a regex with DeprecatedHostRegex; Hostname wins over it.
 	DeprecatedHost string `json:"host,omitzero"`
@@ -130,6 +132,9 @@ type MappingSpec struct {
 	// Labels are the rate-limit descriptors, by domain.
 	Labels DomainMap `json:"labels,omitzero"`
 	// EnvoyOverride has no effect.
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
 	EnvoyOverride UntypedDict `json:"envoy_override,omitzero"`
 	// LoadBalancer is the policy among the endpoints; it needs a resolver that knows endpoints; default the Module's.
 	LoadBalancer *LoadBalancer `json:"load_balancer,omitzero"`

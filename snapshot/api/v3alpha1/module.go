@@ -7,6 +7,8 @@ type ModuleSpec struct {
 	AmbassadorID AmbassadorID `json:"ambassador_id,omitzero"`
 	// Config has no schema in the CRD. Values are as JSON gives them: nil, bool, float64, string, []any, map[string]any.
 	// +kubebuilder:validation:Required
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Config map[string]any `json:"config,omitzero"`
 }

@@ -126,7 +126,18 @@ func (c *Cluster) start() error {
 	if err := os.WriteFile(filepath.Join(c.data, "tokens"), []byte(token+`,administrator,administrator,"system:masters"`+"\n"), 0o600); err != nil {
 		return err
 	}
-	for _, port := range []*int{&c.api, &c.etcd, &c.peer} {
+	if err := freePorts(&c.api, &c.etcd, &c.peer); err != nil {
+		return err
+	}
+	if err := c.StartEtcd(); err != nil {
+		return err
+	}
+	return c.StartAPIServer()
+}
+
+// freePorts sets numbers that were free a moment ago, all different.
+func freePorts(ports ...*int) error {
+	for _, port := range ports {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return err
@@ -134,10 +145,7 @@ func (c *Cluster) start() error {
 		defer l.Close()
 		*port = l.Addr().(*net.TCPAddr).Port
 	}
-	if err := c.StartEtcd(); err != nil {
-		return err
-	}
-	return c.StartAPIServer()
+	return nil
 }
 
 // StartEtcd starts etcd with the data it had.

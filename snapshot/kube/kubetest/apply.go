@@ -1,0 +1,163 @@
+package kubetest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+)
+
+// Client applies manifests, as kubectl does.
+type Client struct {
+	dynamic.Interface
+	t      testing.TB
+	mapper *restmapper.DeferredDiscoveryRESTMapper
+}
+
+// NewClient returns a client for the configuration.
+func NewClient(t testing.TB, c *rest.Config) *Client {
+	t.Helper()
+	d, err := dynamic.NewForConfig(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	discover, err := discovery.NewDiscoveryClientForConfig(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Client{d, t, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discover))}
+}
+
+// Objects splits a YAML stream.
+func Objects(t testing.TB, stream []byte) []*unstructured.Unstructured {
+	t.Helper()
+	var out []*unstructured.Unstructured
+	for d := yaml.NewDecoder(bytes.NewReader(stream)); ; {
+		var o map[string]any
+		err := d.Decode(&o)
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(o) == 0 {
+			continue
+		}
+		text, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &unstructured.Unstructured{}
+		if err := u.UnmarshalJSON(text); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, u)
+	}
+}
+
+// Of returns the client of an object's kind and namespace.
+func (c *Client) Of(o *unstructured.Unstructured) dynamic.ResourceInterface {
+	c.t.Helper()
+	var m *meta.RESTMapping
+	var err error
+	for range 100 {
+		k := o.GroupVersionKind()
+		if m, err = c.mapper.RESTMapping(k.GroupKind(), k.Version); err == nil {
+			break
+		}
+		c.mapper.Reset()
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r := c.Resource(m.Resource)
+	if m.Scope.Name() != meta.RESTScopeNameNamespace {
+		return r
+	}
+	if o.GetNamespace() == "" {
+		o.SetNamespace("default")
+	}
+	return r.Namespace(o.GetNamespace())
+}
+
+// TryApply applies one object by server-side apply and returns the API server's answer.
+func (c *Client) TryApply(o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	c.t.Helper()
+	of := c.Of(o)
+	text, err := o.MarshalJSON()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	force := true
+	return of.Patch(context.Background(), o.GetName(), types.ApplyPatchType, text, metav1.PatchOptions{FieldManager: "kubetest", Force: &force})
+}
+
+// Apply applies every object of a YAML stream, and waits until definitions in it are served.
+func (c *Client) Apply(stream string) {
+	c.t.Helper()
+	for _, o := range Objects(c.t, []byte(stream)) {
+		if _, err := c.TryApply(o); err != nil {
+			c.t.Fatalf("%s/%s: %v", o.GetKind(), o.GetName(), err)
+		}
+		if o.GetKind() == "CustomResourceDefinition" {
+			c.served(o)
+		}
+	}
+}
+
+func (c *Client) served(o *unstructured.Unstructured) {
+	c.t.Helper()
+	group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+	plural, _, _ := unstructured.NestedString(o.Object, "spec", "names", "plural")
+	versions, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
+	for _, v := range versions {
+		version, _, _ := unstructured.NestedString(v.(map[string]any), "name")
+		if served, _, _ := unstructured.NestedBool(v.(map[string]any), "served"); !served {
+			continue
+		}
+		r := c.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: plural})
+		Eventually(c.t, 10*time.Second, plural+" is served", func(ctx context.Context) bool {
+			_, err := r.List(ctx, metav1.ListOptions{Limit: 1})
+			return err == nil
+		})
+	}
+}
+
+// Delete deletes every object of a YAML stream.
+func (c *Client) Delete(stream string) {
+	c.t.Helper()
+	for _, o := range Objects(c.t, []byte(stream)) {
+		if err := c.Of(o).Delete(context.Background(), o.GetName(), metav1.DeleteOptions{}); err != nil {
+			c.t.Fatalf("%s/%s: %v", o.GetKind(), o.GetName(), err)
+		}
+	}
+}
+
+// PatchStatus merges the status of o into that of the object.
+func (c *Client) PatchStatus(o *unstructured.Unstructured) error {
+	c.t.Helper()
+	of := c.Of(o)
+	text, err := json.Marshal(map[string]any{"status": o.Object["status"]})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, err = of.Patch(context.Background(), o.GetName(), types.MergePatchType, text, metav1.PatchOptions{}, "status")
+	return err
+}
