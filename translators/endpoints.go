@@ -78,6 +78,9 @@ func (t *endpointTable) update(s *snapshot.Snapshot, requests []*ir.EndpointRequ
 
 // refresh makes the sets of the Services that changed anew and returns those that differ from before.
 func (t *endpointTable) refresh(s *snapshot.Snapshot, changes []snapshot.Change) []*ir.EndpointSet {
+	if len(t.wanted) == 0 {
+		return nil
+	}
 	var changed []*ir.EndpointSet
 	for k := range touched(changes) {
 		for _, r := range t.wanted[k] {

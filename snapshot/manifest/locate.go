@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,9 @@ import (
 // in diagnostics: "spec.cors.origins[1]", "spec.headers.x-foo"; keys may hold dots. Where the field does not exist it is
 // the line of the nearest parent that does; text that does not parse gives 0.
 func Locate(text []byte, path string) int {
+	if line, found := locatePlain(text, path); found {
+		return line
+	}
 	root, err := parse(text)
 	if err != nil || root == nil {
 		return 0
@@ -36,6 +40,44 @@ func Locate(text []byte, path string) int {
 		line, at = key.Line, value
 	}
 	return max(line-1, 0)
+}
+
+// locatePlain finds a path of plain keys in block mappings by indentation alone, without parsing. It gives up on
+// everything else: lists, keys with dots, flow style, tabs, fields that are not there.
+func locatePlain(text []byte, path string) (line int, found bool) {
+	if strings.ContainsAny(path, "[\"") || bytes.ContainsAny(text, "{|>\t&") || bytes.HasPrefix(text, []byte("-")) {
+		return 0, false
+	}
+	keys := strings.Split(path, ".")
+	level, indent := 0, 0 // how many keys were found, and where the next one's mapping is indented (-1: not yet seen)
+	n := -1
+	for row := range bytes.Lines(text) {
+		n++
+		body := bytes.TrimLeft(row, " ")
+		if len(body) == 0 || body[0] == '\n' || body[0] == '#' || body[0] == '\r' {
+			continue
+		}
+		at := len(row) - len(body)
+		if indent < 0 {
+			indent = at
+		}
+		if at < indent {
+			return 0, false // the mapping has ended
+		}
+		if at > indent {
+			continue
+		}
+		if rest, is := bytes.CutPrefix(body, []byte(keys[level])); is && len(rest) > 0 && rest[0] == ':' && (len(rest) == 1 || rest[1] <= ' ') {
+			if level++; level == len(keys) {
+				return n, true
+			}
+			if len(bytes.TrimSpace(rest[1:])) > 0 {
+				return 0, false // a scalar, or something on the same line
+			}
+			indent = -1
+		}
+	}
+	return 0, false
 }
 
 // step follows the first part of a path. The longest key that fits wins, so that keys may hold dots.

@@ -1,7 +1,6 @@
 package linker
 
 import (
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -22,29 +21,32 @@ type httpPlan struct {
 }
 
 // misdirected answers an authority that does not belong to the connection's certificate (RFC 9110, 15.5.20).
-var misdirected = &ir.Route{Name: "misdirected", Match: ir.Match{PathKind: ir.PathPrefix, Path: "/"}, Direct: &ir.DirectResponse{Status: 421}}
+var misdirected = &ir.Route{Name: "misdirected", Own: true, Match: ir.Match{PathKind: ir.PathPrefix, Path: "/"}, Direct: &ir.DirectResponse{Status: 421}}
 
 // closed answers for a host that must not be served.
-var closed = &ir.Route{Name: "closed", Match: ir.Match{PathKind: ir.PathPrefix, Path: "/"}, Direct: &ir.DirectResponse{Status: 503}}
+var closed = &ir.Route{Name: "closed", Own: true, Match: ir.Match{PathKind: ir.PathPrefix, Path: "/"}, Direct: &ir.DirectResponse{Status: 503}}
 
 // tlsIdentity is equal for hosts that may share connections: equal certificate and settings.
 func tlsIdentity(t *ir.DownstreamTLS) string {
-	b, err := json.Marshal(t)
-	if err != nil {
-		panic(err) // plain data
+	return strings.Join(t.Certificates, "+") + tlsSettings(t)
+}
+
+// tlsSettings renders everything but the certificates; "" for defaults alone.
+func tlsSettings(t *ir.DownstreamTLS) string {
+	p := &t.Params
+	if t.Validation == "" && !t.RequireClientCertificate && p.MinVersion == "" && p.MaxVersion == "" && p.CipherSuites == nil && p.Curves == nil && p.ALPN == nil {
+		return ""
 	}
-	return string(b)
+	return fmt.Sprintf("\x00%q %t %q %q %q %q %q", t.Validation, t.RequireClientCertificate, p.MinVersion, p.MaxVersion, p.CipherSuites, p.Curves, p.ALPN)
 }
 
 // tlsConfigName names the route configuration of all hosts with one TLS identity: by the certificate, and a hash of the
 // other settings where there are any.
 func tlsConfigName(listener string, t *ir.DownstreamTLS) string {
 	name := listener + "/tls/" + strings.Join(t.Certificates, "+")
-	rest := *t
-	rest.Certificates = nil
-	if id := tlsIdentity(&rest); id != "{}" {
+	if settings := tlsSettings(t); settings != "" {
 		h := fnv.New32a()
-		h.Write([]byte(id))
+		h.Write([]byte(settings))
 		name += fmt.Sprintf("/%08x", h.Sum32())
 	}
 	return name

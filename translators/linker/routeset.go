@@ -212,12 +212,12 @@ var (
 // The routes of the preludes have no origins of their own: their virtual host's Hosts want them.
 var (
 	rejects = map[prelude]*ir.Route{
-		preludeRejectInsecure: {Name: "insecure-reject", Match: exposed, Direct: &ir.DirectResponse{Status: 404}},
-		preludeRejectAll:      {Name: "insecure-reject", Match: everything, Direct: &ir.DirectResponse{Status: 404}},
+		preludeRejectInsecure: {Name: "insecure-reject", Own: true, Match: exposed, Direct: &ir.DirectResponse{Status: 404}},
+		preludeRejectAll:      {Name: "insecure-reject", Own: true, Match: everything, Direct: &ir.DirectResponse{Status: 404}},
 	}
 	redirectAll = map[bool]*ir.Route{
-		true:  {Name: "insecure-redirect", Match: exposed, Redirect: toHTTPS},
-		false: {Name: "insecure-redirect", Match: everything, Redirect: toHTTPS},
+		true:  {Name: "insecure-redirect", Own: true, Match: exposed, Redirect: toHTTPS},
+		false: {Name: "insecure-redirect", Own: true, Match: everything, Redirect: toHTTPS},
 	}
 	toHTTPS = &ir.Redirect{HTTPS: true, Code: 301}
 )

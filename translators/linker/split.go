@@ -68,7 +68,7 @@ func (v *variants) httpsRedirect(r *ir.Route, conditional bool) *ir.Route {
 	if got := v.redirects[key]; got != nil {
 		return got
 	}
-	n := &ir.Route{Name: "insecure-redirect", Match: r.Match, Redirect: toHTTPS, Origins: r.Origins}
+	n := &ir.Route{Name: "insecure-redirect", Own: true, Match: r.Match, Redirect: toHTTPS, Origins: r.Origins}
 	if conditional {
 		n.Match.Headers = append([]ir.ValueMatch{insecure}, n.Match.Headers...)
 	}
