@@ -1,12 +1,14 @@
 package kube
 
 import (
+	"encoding/json"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/snapshot/api"
+	"github.com/chancery-gateway/chancery/snapshot/api/v3alpha1"
 	"github.com/chancery-gateway/chancery/snapshot/manifest"
 )
 
@@ -23,13 +25,27 @@ type unit struct {
 // decode reads an object and drops what nobody reads. With asWritten, conversion between versions is ours: the API
 // server only writes another apiVersion over the object.
 func decode(u *unstructured.Unstructured, asWritten bool) *unit {
-	out := &unit{version: u.GetResourceVersion()}
+	var written string
 	if asWritten {
-		if v := writtenIn(u); v != "" {
-			u.SetAPIVersion(v)
+		if written = writtenIn(u); written != "" {
+			u.SetAPIVersion(written)
 		}
 	}
 	trim(u)
+	out := read(u)
+	if asWritten && written == "" && out.lost && u.GetAPIVersion() == v3alpha1.APIVersion {
+		// Nobody recorded the version; what is no v3alpha1 and a good v2 is a v2.
+		u.SetAPIVersion(snapshot.EmissaryGroup + "/v2")
+		if older := read(u); !older.lost {
+			out = older
+		}
+	}
+	return out
+}
+
+// read makes the unit of an object.
+func read(u *unstructured.Unstructured) *unit {
+	out := &unit{version: u.GetResourceVersion()}
 	text, err := u.MarshalJSON()
 	if err != nil { // the API server's own answer, decoded a moment ago
 		text = nil
@@ -50,8 +66,13 @@ func decode(u *unstructured.Unstructured, asWritten bool) *unit {
 	return out
 }
 
-// writtenIn returns the apiVersion in which the object's spec was last written, "" where nobody recorded it. Source:
-// Kubernetes documentation, "Server-Side Apply", Field management.
+// lastApplied is where kubectl keeps the object as it was applied.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// writtenIn returns the apiVersion in which the object's spec was last written, "" where nobody recorded it: that of the
+// newest manager of its fields, else that of the text that kubectl keeps. (The API server drops the managers of an object
+// that somebody touches in a version in which it would not be valid.) Source: Kubernetes documentation, "Server-Side
+// Apply", Field management.
 func writtenIn(u *unstructured.Unstructured) string {
 	newest, when := "", ""
 	entries, _, _ := unstructured.NestedFieldNoCopy(u.Object, "metadata", "managedFields")
@@ -61,12 +82,23 @@ func writtenIn(u *unstructured.Unstructured) string {
 		fields, _ := m["fieldsV1"].(map[string]any)
 		version, _ := m["apiVersion"].(string)
 		at, _ := m["time"].(string) // RFC 3339 in UTC, so that texts compare as times do
-		if _, spec := fields["f:spec"]; spec && strings.HasPrefix(version, snapshot.EmissaryGroup+"/") && (newest == "" || at >= when) {
+		if _, spec := fields["f:spec"]; spec && ours(version) && (newest == "" || at >= when) {
 			newest, when = version, at
 		}
 	}
-	return newest
+	if newest != "" {
+		return newest
+	}
+	var applied struct {
+		APIVersion string `json:"apiVersion"`
+	}
+	if json.Unmarshal([]byte(u.GetAnnotations()[lastApplied]), &applied) == nil && ours(applied.APIVersion) {
+		return applied.APIVersion
+	}
+	return ""
 }
+
+func ours(apiVersion string) bool { return strings.HasPrefix(apiVersion, snapshot.EmissaryGroup+"/") }
 
 // secretKeys are the entries of Secrets that some stage reads; values under other names are not kept.
 var secretKeys = map[string]bool{

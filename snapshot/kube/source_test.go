@@ -238,7 +238,7 @@ spec: {hostname: a.example.com, selector: {matchLabels: {a: b}}}
 		}
 		time.Sleep(300 * time.Millisecond)
 		if w.now() != before {
-			t.Errorf("a new snapshot with the changes %v", w.now().Changes(before))
+			t.Errorf("a new snapshot with the changes %v and the findings %v, %v before", w.now().Changes(before), w.now().Findings(), before.Findings())
 		}
 	})
 }
