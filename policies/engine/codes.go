@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/chancery-gateway/chancery/snapshot"
+import (
+	"slices"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+)
 
 // Findings about rules, when they are loaded.
 var (
@@ -68,3 +72,14 @@ var (
 	CodeQuarantined = snapshot.NewCode("CH-POLICY-049", "policy quarantined",
 		"The policy ran over its deadline again and again; it is not asked any more until it changes.", "Make the rule cheaper, or raise its deadline.")
 )
+
+// faults are the codes of findings that mean that a policy, not an object, is wrong.
+var faults = []*snapshot.Code{
+	codeSyntax, codePackage, codeBuiltin, codeTypes, codeCompile, codeEntry, codeForeign, codeParameters, codeUnknown, codeTwice,
+	codeTooBig, codeTenantMay, codeMetadata, CodeTimeout, CodeFailed, CodeCaps, CodeShape, CodeBroken, CodeQuarantined,
+}
+
+// Faulty reports whether the finding is an error of a policy rather than of the object that it judges.
+func Faulty(d snapshot.Diagnostic) bool {
+	return d.Severity == snapshot.Error && slices.Contains(faults, d.Code)
+}

@@ -1,14 +1,16 @@
 package engine
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	gojson "github.com/go-json-experiment/json"
 	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/open-policy-agent/opa/v1/topdown"
 
 	"github.com/chancery-gateway/chancery/policies/api"
 	"github.com/chancery-gateway/chancery/snapshot"
@@ -28,7 +30,7 @@ type Meta struct {
 	// Spec has the fields of a PolicySpec that custom sets: match, enforcement, points, priority, onDeny, onFailure, writes, deadline.
 	Spec api.PolicySpec
 
-	schema *jsonschema.Schema
+	schema *ast.Term
 }
 
 // metaOf reads the METADATA of a package from its modules.
@@ -85,21 +87,34 @@ func metaOf(mods []*module) (*Meta, []snapshot.Diagnostic) {
 	return out, nil
 }
 
-func compileSchema(doc map[string]any) (*jsonschema.Schema, error) {
-	text, err := json.Marshal(doc)
+// call calls a builtin of OPA that rules themselves may not call.
+func call(b *ast.Builtin, operands ...*ast.Term) (out ast.Value, err error) {
+	caps := ast.CapabilitiesForThisVersion()
+	caps.AllowNet = []string{} // a schema must not be fetched
+	err = topdown.GetBuiltin(b.Name)(topdown.BuiltinContext{Context: context.Background(), Capabilities: caps}, operands, func(t *ast.Term) error {
+		out = t.Value
+		return nil
+	})
+	return out, err
+}
+
+// compileSchema checks that the document is a JSON schema.
+func compileSchema(doc map[string]any) (*ast.Term, error) {
+	v, err := ast.InterfaceToValue(doc)
 	if err != nil {
 		return nil, err
 	}
-	plain, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
+	schema := ast.NewTerm(v)
+	out, err := call(ast.JSONSchemaVerify, schema)
 	if err != nil {
 		return nil, err
 	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(jsonschema.SchemeURLLoader{}) // no file and no network is ever read
-	if err := c.AddResource("parameters.json", plain); err != nil {
-		return nil, err
+	if pair, ok := out.(*ast.Array); ok && pair.Len() == 2 {
+		if s, ok := pair.Elem(1).Value.(ast.String); ok {
+			return nil, errors.New(strings.TrimPrefix(string(s), "jsonschema: "))
+		}
 	}
-	return c.Compile("parameters.json")
+	return schema, nil
 }
 
 // parameters joins what the policy object gives with the defaults and checks the result. path and message say what is wrong.
@@ -122,12 +137,7 @@ func (m *Meta) parameters(given []byte) (value *ast.Term, path, message string) 
 		return nil, "spec.parameters", err.Error()
 	}
 	if m.schema != nil {
-		plain, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
-		if err == nil {
-			err = m.schema.Validate(plain)
-		}
-		if err != nil {
-			path, message = explain(err)
+		if path, message := m.misfit(text); message != "" {
 			return nil, "spec.parameters" + path, message
 		}
 	} else if len(given) > 0 && m.Parameters == nil && m.Defaults == nil && len(doc) > 0 {
@@ -141,21 +151,34 @@ func (m *Meta) parameters(given []byte) (value *ast.Term, path, message string) 
 	return t, "", ""
 }
 
-// explain finds the innermost fault of a failed schema check.
-func explain(err error) (path, message string) {
-	v, ok := err.(*jsonschema.ValidationError)
-	if !ok {
+// misfit says where and how a document misses the schema; "" when it fits.
+func (m *Meta) misfit(text []byte) (path, message string) {
+	doc, err := ast.ParseTerm(string(text))
+	if err != nil {
 		return "", err.Error()
 	}
-	for len(v.Causes) > 0 {
-		v = v.Causes[0]
+	out, err := call(ast.JSONMatchSchema, doc, m.schema)
+	if err != nil {
+		return "", err.Error()
 	}
-	for _, step := range v.InstanceLocation {
-		path += "." + step
+	plain, err := ast.JSON(out)
+	if err != nil {
+		return "", err.Error()
 	}
-	text := v.Error()
-	if i := strings.LastIndex(text, ": "); i >= 0 {
-		text = text[i+2:]
+	pair, ok := plain.([]any)
+	if !ok || len(pair) != 2 || pair[0] == true {
+		return "", ""
 	}
-	return path, text
+	faults, _ := pair[1].([]any)
+	for _, f := range faults {
+		if fault, ok := f.(map[string]any); ok {
+			field, _ := fault["field"].(string)
+			text, _ := fault["desc"].(string)
+			if field != "" && field != "(root)" {
+				path = "." + field
+			}
+			return path, text
+		}
+	}
+	return "", "does not fit the schema"
 }

@@ -17,6 +17,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/chancery-gateway/chancery/policies"
+	policy "github.com/chancery-gateway/chancery/policies/api"
+	"github.com/chancery-gateway/chancery/policies/engine"
 	"github.com/chancery-gateway/chancery/runtime/settings"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
 	"github.com/chancery-gateway/chancery/snapshot"
@@ -57,6 +60,11 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer
 	settings *settings.Settings
+	// rules returns the operator's policies in force; nil for none. point is where policies are asked.
+	rules func() *policies.Supply
+	point policy.Point
+	// admitter is the one of the last compiler.
+	admitter *policies.Admitter
 }
 
 // busy are the names of the program that pick a command.
@@ -89,7 +97,7 @@ func Run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 			code = exitFailure
 		}
 	}()
-	a := &app{in: in, out: out, err: errs}
+	a := &app{in: in, out: out, err: errs, point: policy.PointCLI}
 	root := a.root()
 	rest := args[1:]
 	if name := filepath.Base(args[0]); slices.Contains(busy, name) {
@@ -146,7 +154,7 @@ func (a *app) root() *cobra.Command {
 		return usage("%w; see %q", err, c.CommandPath()+" --help")
 	})
 	root.AddCommand(a.compileCommand(), a.checkCommand(), a.serveCommand(), a.explainCommand(), a.diffCommand(),
-		a.statusCommand(), a.settingsCommand(), a.versionCommand(), a.demoCommand(), a.codesCommand())
+		a.statusCommand(), a.settingsCommand(), a.versionCommand(), a.demoCommand(), a.codesCommand(), a.policyCommand())
 	for _, name := range []string{"entrypoint", "kubestatus", "apiext"} {
 		root.AddCommand(notYet(name))
 	}
@@ -198,6 +206,9 @@ func needPaths(c *cobra.Command, args []string) error {
 // verdict turns what was found into the exit code.
 func verdict(ds []snapshot.Diagnostic, failOnWarning bool) error {
 	code := exitFine
+	if slices.ContainsFunc(ds, engine.Faulty) {
+		return &status{code: exitFailure}
+	}
 	for _, d := range ds {
 		switch {
 		case d.Severity == snapshot.Error:

@@ -26,6 +26,7 @@ func (a *app) newCompiler() *translators.Compiler {
 	})
 	return translators.New(translators.Options{
 		FrontEnds: []translators.FrontEnd{front},
+		Admitter:  a.newAdmitter(),
 		Locate: func(o *snapshot.Object, d *snapshot.Diagnostic) {
 			if d.Position == o.Source.Position {
 				manifest.Resolve(o.Source, d)
@@ -37,6 +38,7 @@ func (a *app) newCompiler() *translators.Compiler {
 // timings are what --timings prints: one line of JSON, times in nanoseconds.
 type timings struct {
 	Load      time.Duration `json:"loadNanos"`
+	Admit     time.Duration `json:"admitNanos"`
 	Lower     time.Duration `json:"lowerNanos"`
 	Link      time.Duration `json:"linkNanos"`
 	Endpoints time.Duration `json:"endpointsNanos"`
@@ -78,6 +80,9 @@ func (a *app) compilePaths(ctx context.Context, paths []string) (*translators.Re
 		defer debug.SetGCPercent(debug.SetGCPercent(400))
 	}
 	t := &timings{begun: time.Now()}
+	if err := a.loadPolicies(ctx); err != nil {
+		return nil, nil, err
+	}
 	p := a.progress("reading " + describe(paths))
 	s, err := files.Load(paths, a.in)
 	p.done()
@@ -91,7 +96,7 @@ func (a *app) compilePaths(ctx context.Context, paths []string) (*translators.Re
 	p = a.progress("compiling")
 	r := a.newCompiler().Compile(s)
 	p.done()
-	t.Lower, t.Link, t.Endpoints, t.Emit, t.Compile = r.Timings.Lower, r.Timings.Link, r.Timings.Endpoints, r.Timings.Emit, r.Timings.Total
+	t.Admit, t.Lower, t.Link, t.Endpoints, t.Emit, t.Compile = r.Timings.Admit, r.Timings.Lower, r.Timings.Link, r.Timings.Endpoints, r.Timings.Emit, r.Timings.Total
 	t.Objects, t.Lowered, t.Linked, t.Emitted = r.Counts.Objects, r.Counts.Lowered, r.Counts.Linked, r.Counts.Emitted
 	t.Diagnostics = len(r.Diagnostics)
 	for _, rs := range r.Resources {

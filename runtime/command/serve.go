@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	policy "github.com/chancery-gateway/chancery/policies/api"
 	"github.com/chancery-gateway/chancery/runtime/gateway"
 	"github.com/chancery-gateway/chancery/runtime/pipeline"
 	"github.com/chancery-gateway/chancery/runtime/report"
@@ -61,12 +62,17 @@ func (a *app) serve(ctx context.Context, paths []string, ready func(gateway.Addr
 	if err != nil {
 		return &status{exitUsage, err}
 	}
+	a.point = policy.PointCompile
+	rules, err := a.watchPolicies(ctx, log)
+	if err != nil {
+		return err
+	}
 	dir, err := stateDir(s.StateDir, paths)
 	if err != nil {
 		return failure("state directory: %w", err)
 	}
 	err = gateway.Run(ctx, gateway.Options{
-		Settings: s, Version: Version, Source: source, Envoy: envoy, StateDir: dir, Log: log, EnvoyOutput: a.out,
+		Settings: s, Version: Version, Source: governed(source, rules), Envoy: envoy, StateDir: dir, Log: log, EnvoyOutput: a.out,
 		NewCompiler: func() pipeline.Compiler { return a.newCompiler() },
 		Changed:     func(appeared, vanished []snapshot.Diagnostic) { a.tell(log, appeared, vanished) },
 		Ready:       ready,

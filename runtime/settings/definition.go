@@ -68,6 +68,13 @@ type Settings struct {
 	FastReconfigure  bool
 	StateDir         string
 
+	// Policies are the paths of rules, comma-separated; PolicyKey is the file of the public key that must have signed them, ""
+	// for none, PolicyKeyID its name. PolicyNamespaces are those whose Policy and PolicyException objects speak for the platform.
+	Policies         string
+	PolicyKey        string
+	PolicyKeyID      string
+	PolicyNamespaces string
+
 	LogLevel  string
 	LogFormat string
 
@@ -101,6 +108,11 @@ var definitions = []*Definition{
 	duration("reconfig-max-delay", "1s", "the longest that a change waits to be joined with others", 0, time.Hour, func(s *Settings) *time.Duration { return &s.ReconfigMaxDelay }, Variable{"AMBASSADOR_RECONFIG_MAX_DELAY", seconds}),
 	onByDefault("fast-reconfigure", "compile only what changed", func(s *Settings) *bool { return &s.FastReconfigure }, Variable{Name: "AMBASSADOR_FAST_RECONFIGURE"}),
 	text("state-dir", defaultStateDir(), "where the last good state is kept between runs", func(s *Settings) *string { return &s.StateDir }),
+
+	text("policies", "", "rules that govern the compile: .rego files, folders, archives, OPA bundles, OCI layouts, web addresses; comma-separated", func(s *Settings) *string { return &s.Policies }),
+	text("policy-key", "", "file with the public key (PEM) that must have signed the rules", func(s *Settings) *string { return &s.PolicyKey }),
+	text("policy-key-id", "chancery", "name of the key that must have signed the rules", func(s *Settings) *string { return &s.PolicyKeyID }),
+	text("policy-namespaces", "", "further namespaces whose Policy and PolicyException objects speak for the platform, beside our own; comma-separated", func(s *Settings) *string { return &s.PolicyNamespaces }),
 
 	choice("log-level", "info", "log level", []string{"debug", "info", "warn", "error"}, func(s *Settings) *string { return &s.LogLevel }, Variable{"AES_LOG_LEVEL", aesLevel}),
 	choice("log-format", "text", "log format", []string{"text", "json"}, func(s *Settings) *string { return &s.LogFormat }, Variable{"AMBASSADOR_JSON_LOGGING", jsonLogging}),

@@ -1,0 +1,16 @@
+package supply
+
+import "github.com/chancery-gateway/chancery/snapshot"
+
+var (
+	codeUnreadable = snapshot.NewCode("CH-POLICY-080", "rules that cannot be read",
+		"A file, folder, archive or address given by --policies cannot be read, or is cut short.", "Correct the path or the archive; what was in force stays in force.")
+	codeUnsigned = snapshot.NewCode("CH-POLICY-081", "bundle without a valid signature",
+		"Signatures are demanded (--policy-key) and this bundle has none, one by another key, or content that is not what was signed.", "Sign it with `chancery policy sign`, with the right key.")
+	codeDelta = snapshot.NewCode("CH-POLICY-082", "delta bundle",
+		"Delta bundles (patch.json) carry no signature and are not taken.", "Serve whole bundles.")
+	codeOlder = snapshot.NewCode("CH-POLICY-083", "bundle of a lower revision",
+		"The bundle's revision is lower than the one in force.", "Serve a newer revision, or roll back on purpose.")
+	codeDecode = snapshot.NewCode("CH-POLICY-084", "manifest among the rules that cannot be read",
+		"A YAML or JSON file beside the rules is no valid manifest.", "Correct the file.")
+)

@@ -1,0 +1,14 @@
+package command
+
+import "github.com/spf13/cobra"
+
+func (a *app) policyCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "policy",
+		Short: "Test, explain and compare the rules that govern the compile",
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args:  noCommand,
+	}
+	c.AddCommand(a.policySchemaCommand())
+	return c
+}
