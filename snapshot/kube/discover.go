@@ -25,29 +25,35 @@ var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 // new kind a moment after its definition says so.
 var looks = []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 5 * time.Second}
 
-// discover keeps one query under way for each kind that there is. It calls known once, after the first answer.
+// settling is the longest that the first answer may lack kinds that are defined.
+const settling = 15 * time.Second
+
+// discover keeps one query under way for each kind that there is. It calls known once, after the first answer that has
+// every kind that is defined: an API server that has just started does not serve them for a moment.
 func (s *Source) discover(ctx context.Context, known func()) {
 	s.running.Go(func() { s.watchDefinitions(ctx) })
 	active := map[schema.GroupKind]*served{}
-	retry := 100 * time.Millisecond
-	for first := true; first; {
-		switch found, err := s.kinds(ctx); {
-		case err == nil:
-			s.reachable(nil)
+	begun, retry := time.Now(), 100*time.Millisecond
+	for {
+		found, names, err := s.kinds(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		s.reachable(err)
+		if err == nil && (s.complete(ctx, names) || time.Since(begun) > settling) {
 			s.apply(ctx, active, found)
 			known()
-			first = false
-		case ctx.Err() != nil:
-			return
-		default:
-			s.reachable(err)
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(retry):
-			}
-			retry = min(2*retry, 2*time.Second)
+			break
 		}
+		if err != nil {
+			begun = time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retry):
+		}
+		retry = min(2*retry, 2*time.Second)
 	}
 	next := time.NewTimer(s.options.Rescan)
 	defer next.Stop()
@@ -61,7 +67,7 @@ func (s *Source) discover(ctx context.Context, known func()) {
 			continue
 		case <-next.C:
 		}
-		if found, err := s.kinds(ctx); err == nil {
+		if found, _, err := s.kinds(ctx); err == nil {
 			s.apply(ctx, active, found)
 		}
 		if len(pending) > 1 {
@@ -74,6 +80,38 @@ func (s *Source) discover(ctx context.Context, known func()) {
 	}
 }
 
+// complete reports whether every kind that is defined is among the names that are served. Whoever may not read the
+// definitions has to believe it.
+func (s *Source) complete(ctx context.Context, names map[string]bool) bool {
+	list, err := s.metadata.Resource(definitions).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return apierrors.IsForbidden(err)
+	}
+	for _, d := range list.Items {
+		if ofOurs(d.Name) && !names[d.Name] {
+			return false
+		}
+	}
+	return true
+}
+
+// ofOurs reports whether the definition of this name is of one of our groups.
+func ofOurs(name string) bool {
+	_, group, _ := strings.Cut(name, ".")
+	return slices.Contains(customGroups, group)
+}
+
+// gone reports whether a kind that is not served is not defined either. Without permission to read the definition, it is
+// gone when it has not been served for several looks.
+func (s *Source) gone(ctx context.Context, k *served) bool {
+	_, err := s.metadata.Resource(definitions).Get(ctx, k.what.Name+"."+k.what.Group, metav1.GetOptions{})
+	if apierrors.IsForbidden(err) {
+		k.missed++
+		return k.missed > len(looks)
+	}
+	return apierrors.IsNotFound(err)
+}
+
 // served is a kind as the API server serves it.
 type served struct {
 	what      *Resource
@@ -82,11 +120,14 @@ type served struct {
 	queries   []*query
 	// definition is the resourceVersion of the definition that asWritten was read from.
 	definition string
+	// missed counts the looks that did not find it.
+	missed int
 }
 
-// kinds asks which of our kinds there are. An error means that nothing is known.
-func (s *Source) kinds(ctx context.Context) (map[schema.GroupKind]*served, error) {
-	found := map[schema.GroupKind]*served{}
+// kinds asks which of our kinds there are, and for the names "plural.group" of all that our groups serve. An error means
+// that nothing is known.
+func (s *Source) kinds(ctx context.Context) (found map[schema.GroupKind]*served, names map[string]bool, err error) {
+	found, names = map[schema.GroupKind]*served{}, map[string]bool{}
 	for _, r := range resources {
 		if r.builtIn && !(r.Cluster && s.options.Namespace != "") {
 			found[schema.GroupKind{Group: r.Group, Kind: r.Kind}] = &served{what: r, version: r.versions[0]}
@@ -94,7 +135,7 @@ func (s *Source) kinds(ctx context.Context) (map[schema.GroupKind]*served, error
 	}
 	groups, err := s.discovery.ServerGroupsWithContext(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, g := range groups.Groups {
 		if !slices.Contains(customGroups, g.Name) {
@@ -111,9 +152,12 @@ func (s *Source) kinds(ctx context.Context) (map[schema.GroupKind]*served, error
 				continue
 			}
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			there[v] = list.APIResources
+			for _, a := range list.APIResources {
+				names[a.Name+"."+g.Name] = true
+			}
 		}
 		for _, r := range known(g.Name, versions, there) {
 			for _, v := range r.versions {
@@ -124,7 +168,7 @@ func (s *Source) kinds(ctx context.Context) (map[schema.GroupKind]*served, error
 			}
 		}
 	}
-	return found, nil
+	return found, names, nil
 }
 
 // known returns the kinds of a group that are worth watching.
@@ -156,7 +200,7 @@ func (s *Source) apply(ctx context.Context, active, found map[schema.GroupKind]*
 		was := active[k]
 		is.convert(ctx, s, was)
 		if was != nil && was.version == is.version && was.asWritten == is.asWritten {
-			was.definition = is.definition
+			was.definition, was.missed = is.definition, 0
 			continue
 		}
 		if was != nil {
@@ -166,7 +210,7 @@ func (s *Source) apply(ctx context.Context, active, found map[schema.GroupKind]*
 		active[k] = is
 	}
 	for k, was := range active {
-		if found[k] == nil {
+		if found[k] == nil && s.gone(ctx, was) {
 			s.log.Info("a kind is gone from the API server", "kind", k.String())
 			s.end(was)
 			delete(active, k)
@@ -214,10 +258,7 @@ func (s *Source) begin(ctx context.Context, k *served) {
 		q := &query{source: s, what: k.what, resource: k.what.version(k.version), fields: f, asWritten: k.asWritten, units: map[string]*unit{}}
 		for old := range s.world.queries {
 			if old.cancel == nil && old.what.GroupKind() == q.what.GroupKind() && old.fields == f {
-				q.units = old.units
-				for _, u := range q.units {
-					u.version = "" // it may be another object by now
-				}
+				q.units, q.inherited = old.units, true
 				delete(s.world.queries, old)
 			}
 		}
@@ -277,7 +318,7 @@ func (d *definitionStore) Add(obj any) error { return d.Update(obj) }
 // Update implements cache.ReflectorStore.
 func (d *definitionStore) Update(obj any) error {
 	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		if _, group, found := strings.Cut(o.Name, "."); found && slices.Contains(customGroups, group) {
+		if ofOurs(o.Name) {
 			(*Source)(d).rediscover()
 		}
 	}

@@ -28,10 +28,12 @@ type query struct {
 	fields   string
 	// asWritten is set when the API server does not convert between versions.
 	asWritten bool
-	cancel    context.CancelFunc
 
-	// Guarded by the world's lock.
-	units   map[string]*unit
+	// Guarded by the world's lock. A query that has ended has no cancel any more.
+	cancel context.CancelFunc
+	units  map[string]*unit
+	// inherited units are those of a query that ended; their resourceVersions prove nothing.
+	inherited bool
 	synced  bool
 	trouble *snapshot.Diagnostic
 }
@@ -146,6 +148,9 @@ func (q *query) Update(obj any) error {
 	w := q.source.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if q.cancel == nil {
+		return nil
+	}
 	w.set(q.units[k], now)
 	q.units[k] = now
 	q.source.poke()
@@ -158,6 +163,9 @@ func (q *query) Delete(obj any) error {
 	w := q.source.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if q.cancel == nil {
+		return nil
+	}
 	w.set(q.units[k], nil)
 	delete(q.units, k)
 	q.source.poke()
@@ -168,12 +176,12 @@ func (q *query) Delete(obj any) error {
 func (q *query) Replace(list []any, _ string) error {
 	w := q.source.world
 	w.mu.Lock()
-	before := q.units
+	before, inherited := q.units, q.inherited
 	w.mu.Unlock()
 	now := make(map[string]*unit, len(list))
 	for _, obj := range list {
 		k, u := key(obj)
-		if was := before[k]; was != nil && was.version == u.GetResourceVersion() {
+		if was := before[k]; was != nil && !inherited && was.version == u.GetResourceVersion() {
 			now[k] = was
 		} else {
 			now[k] = decode(u, q.asWritten)
@@ -181,6 +189,9 @@ func (q *query) Replace(list []any, _ string) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if q.cancel == nil {
+		return nil
+	}
 	for k, was := range before {
 		if now[k] == nil {
 			w.set(was, nil)
@@ -191,7 +202,7 @@ func (q *query) Replace(list []any, _ string) error {
 			w.set(before[k], is)
 		}
 	}
-	q.units, q.synced, q.trouble = now, true, nil
+	q.units, q.inherited, q.synced, q.trouble = now, false, true, nil
 	q.source.poke()
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -189,6 +190,23 @@ func (c *Cluster) StartAPIServer() (err error) {
 
 // KillAPIServer ends the API server at once.
 func (c *Cluster) KillAPIServer() { c.apiProcess.kill() }
+
+// Wipe deletes one key of etcd, as an accident would: nobody is asked.
+func (c *Cluster) Wipe(key string) error {
+	body, err := json.Marshal(map[string][]byte{"key": []byte(key)})
+	if err != nil {
+		return err
+	}
+	r, err := http.Post("http://127.0.0.1:"+strconv.Itoa(c.etcd)+"/v3/kv/deleterange", "application/json", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		return fmt.Errorf("etcd answers %s", r.Status)
+	}
+	return nil
+}
 
 // Config returns the administrator's access.
 func (c *Cluster) Config() *rest.Config {
