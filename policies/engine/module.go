@@ -233,3 +233,9 @@ func (m *module) annotation() *ast.Annotations {
 }
 
 var enforcements = []api.Enforcement{api.EnforceDeny, api.EnforceWarn, api.EnforceDryRun, api.EnforceAudit}
+
+// Syntax returns what is wrong with the text of a module; nil when it can be parsed.
+func Syntax(m *Module) []snapshot.Diagnostic {
+	_, found := parse(m)
+	return found
+}
