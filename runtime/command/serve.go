@@ -50,33 +50,37 @@ object concerned. SIGTERM and Ctrl-C let requests in flight come to their end; a
 // serve runs the gateway over the paths until ctx ends.
 func (a *app) serve(ctx context.Context, paths []string, ready func(gateway.Addresses)) error {
 	s := a.settings
+	log := newLogger(a.err, s.LogLevel, s.LogFormat)
+	source, err := files.New(paths, files.Options{MaxDelay: s.ReconfigMaxDelay, Logger: log})
+	if err != nil {
+		return &status{exitUsage, err}
+	}
+	dir, err := stateDir(s.StateDir, paths)
+	if err != nil {
+		return failure("state directory: %w", err)
+	}
+	return a.gateway(ctx, gateway.Options{Source: source, StateDir: dir, Log: log, Ready: ready})
+}
+
+// gateway runs the gateway over a source, whose options lack what the settings say, until ctx ends.
+func (a *app) gateway(ctx context.Context, o gateway.Options) error {
+	s, log := a.settings, o.Log
 	envoy, err := supervisor.Find(s.Envoy)
 	if err != nil {
 		return &status{exitUsage, err}
 	}
-	log := newLogger(a.err, s.LogLevel, s.LogFormat)
 	for _, line := range settings.Unused() {
 		log.Warn(line)
-	}
-	source, err := files.New(paths, files.Options{MaxDelay: s.ReconfigMaxDelay, Logger: log})
-	if err != nil {
-		return &status{exitUsage, err}
 	}
 	a.point = policy.PointCompile
 	rules, err := a.watchPolicies(ctx, log)
 	if err != nil {
 		return err
 	}
-	dir, err := stateDir(s.StateDir, paths)
-	if err != nil {
-		return failure("state directory: %w", err)
-	}
-	err = gateway.Run(ctx, gateway.Options{
-		Settings: s, Version: Version, Source: governed(source, rules), Envoy: envoy, StateDir: dir, Log: log, EnvoyOutput: a.out,
-		NewCompiler: func() pipeline.Compiler { return a.newCompiler() },
-		Changed:     func(appeared, vanished []snapshot.Diagnostic) { a.tell(log, appeared, vanished) },
-		Ready:       ready,
-	})
+	o.Settings, o.Version, o.Source, o.Envoy, o.EnvoyOutput = s, Version, governed(o.Source, rules), envoy, a.out
+	o.NewCompiler = func() pipeline.Compiler { return a.newCompiler() }
+	o.Changed = func(appeared, vanished []snapshot.Diagnostic) { a.tell(log, appeared, vanished) }
+	err = gateway.Run(ctx, o)
 	var inUse *gateway.InUse
 	switch {
 	case errors.As(err, &inUse):

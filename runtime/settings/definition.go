@@ -45,6 +45,11 @@ type Settings struct {
 	CertsSingleNamespace bool
 	// BindAddress is the address of every Listener; empty for all.
 	BindAddress string
+	// LabelSelector and FieldSelector confine what is read of a cluster.
+	LabelSelector string
+	FieldSelector string
+	// UpdateStatus says whether what became of objects is written to their status.
+	UpdateStatus bool
 	// LooseLabelSelectors is Emissary's DISABLE_STRICT_LABEL_SELECTORS.
 	LooseLabelSelectors bool
 
@@ -87,6 +92,9 @@ var definitions = []*Definition{
 	text("namespace", "default", "the namespace Chancery itself runs in", func(s *Settings) *string { return &s.Namespace }, "AMBASSADOR_NAMESPACE"),
 	flag("single-namespace", "read objects of the own namespace only", func(s *Settings) *bool { return &s.SingleNamespace }, Variable{"AMBASSADOR_SINGLE_NAMESPACE", anyText}),
 	flag("certs-single-namespace", "read Secrets of the own namespace only", func(s *Settings) *bool { return &s.CertsSingleNamespace }, Variable{"AMBASSADOR_CERTS_SINGLE_NAMESPACE", anyText}),
+	text("label-selector", "", "read objects of a cluster that have these labels only", func(s *Settings) *string { return &s.LabelSelector }, "AMBASSADOR_LABEL_SELECTOR"),
+	text("field-selector", "", "read objects of a cluster that match these fields only", func(s *Settings) *string { return &s.FieldSelector }, "AMBASSADOR_FIELD_SELECTOR"),
+	onByDefault("update-status", "write what became of objects of a cluster to their status", func(s *Settings) *bool { return &s.UpdateStatus }, Variable{Name: "AMBASSADOR_UPDATE_MAPPING_STATUS"}),
 	address("bind-address", "0.0.0.0", "address that every Listener binds to", func(s *Settings) *string { return &s.BindAddress }, "AMBASSADOR_ENVOY_BIND_ADDRESS"),
 	flag("disable-strict-label-selectors", "attach a Mapping to a Host when host name or any one label agrees", func(s *Settings) *bool { return &s.LooseLabelSelectors }, Variable{Name: "DISABLE_STRICT_LABEL_SELECTORS"}),
 

@@ -34,8 +34,8 @@ type query struct {
 	units  map[string]*unit
 	// inherited units are those of a query that ended; their resourceVersions prove nothing.
 	inherited bool
-	synced  bool
-	trouble *snapshot.Diagnostic
+	synced    bool
+	trouble   *snapshot.Diagnostic
 }
 
 // backoff paces the attempts after something broke. It starts fast, since an API server is usually back at once.

@@ -1,0 +1,75 @@
+package command
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/chancery-gateway/chancery/runtime/gateway"
+	"github.com/chancery-gateway/chancery/snapshot/kube"
+)
+
+func (a *app) entrypointCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "entrypoint",
+		Short: "Watch a Kubernetes cluster, serve xDS, and run an Envoy",
+		Long: `Does what serve does, with the objects of a Kubernetes cluster: the one that KUBECONFIG leads to, or the one whose pod
+this is. It takes the place of Emissary-ingress' entrypoint, with the same environment variables, ports and probes. What
+became of a Mapping or Host is written to its status by one of the replicas.`,
+		Example: `  chancery entrypoint
+  KUBECONFIG=~/.kube/config chancery entrypoint --envoy none
+  AMBASSADOR_ID=internal AMBASSADOR_SINGLE_NAMESPACE=yes AMBASSADOR_NAMESPACE=gateways chancery entrypoint`,
+		Args: noCommand,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.entrypoint(c.Context(), func(at gateway.Addresses) {
+				fmt.Fprintf(a.err, "ready: health on %s, xDS on %s\n", at.Health, at.ADS)
+			})
+		},
+	}
+}
+
+// entrypoint runs the gateway over a cluster until ctx ends.
+func (a *app) entrypoint(ctx context.Context, ready func(gateway.Addresses)) error {
+	s := a.settings
+	log := newLogger(a.err, s.LogLevel, s.LogFormat)
+	config, err := clusterConfig()
+	if err != nil {
+		return usage("entrypoint needs a Kubernetes cluster: %w; set KUBECONFIG, or use \"chancery serve PATH...\" with manifests in files", err)
+	}
+	o := kube.Options{Config: config, LabelSelector: s.LabelSelector, FieldSelector: s.FieldSelector, Logger: log}
+	if s.SingleNamespace {
+		o.Namespace = s.Namespace
+	}
+	if s.CertsSingleNamespace {
+		o.SecretNamespace = s.Namespace
+	}
+	source, err := kube.New(o)
+	if err != nil {
+		return &status{exitUsage, err}
+	}
+	sum := sha256.Sum256([]byte(config.Host + "\x00" + s.AmbassadorID + "\x00" + o.Namespace))
+	return a.gateway(ctx, gateway.Options{
+		Source: source, StateDir: filepath.Join(s.StateDir, "cluster-"+hex.EncodeToString(sum[:6])), Log: log, Ready: ready,
+	})
+}
+
+// clusterConfig returns the access to the cluster: that of the kubeconfig file where there is one, else the pod's own.
+func clusterConfig() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) || errors.Is(err, rest.ErrNotInCluster) {
+		return nil, errors.New("there is no kubeconfig file, and this is no pod")
+	}
+	if err != nil {
+		return nil, err
+	}
+	config.UserAgent = "chancery/" + Version
+	return config, nil
+}
