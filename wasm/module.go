@@ -11,6 +11,7 @@ import (
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/wasm/abi"
 	"github.com/chancery-gateway/chancery/wasm/fault"
+	"github.com/chancery-gateway/chancery/wasm/fuel"
 )
 
 // module is a compiled module with its settings: what a set is made of. It is shared by all sets that have it.
@@ -116,18 +117,9 @@ func (m *module) visible(i *abi.Item) bool {
 // translate runs the module on one unit. The answer is not memoised.
 func (m *module) translate(ctx context.Context, phase abi.Phase, unit string, in snapshot.Hash, items []abi.Item, fresh bool) (*answer, usage, error) {
 	a := &answer{in: in, out: in, before: items}
-	request := abi.Request{Phase: phase, Unit: unit, Items: make([]abi.Item, 0, len(items))}
-	for i := range items {
-		if m.visible(&items[i]) {
-			request.Items = append(request.Items, items[i])
-		}
-	}
-	if len(request.Items) == 0 {
-		return a, usage{}, nil
-	}
-	input, err := encodeRequest(&request)
-	if err != nil {
-		return nil, usage{}, err
+	input, err := m.request(phase, unit, items)
+	if input == nil || err != nil {
+		return a, usage{}, err
 	}
 	response, spent, err := m.exchange(ctx, exportTranslate, input, fresh)
 	if err != nil {
@@ -147,6 +139,36 @@ func (m *module) translate(ctx context.Context, phase abi.Phase, unit string, in
 	a.after, a.before, a.writes = after, nil, writes
 	a.out = chain(in, hashItems(after))
 	return a, spent, nil
+}
+
+// request encodes what the module may see of a unit; nil when that is nothing.
+func (m *module) request(phase abi.Phase, unit string, items []abi.Item) ([]byte, error) {
+	r := abi.Request{Phase: phase, Unit: unit, Items: make([]abi.Item, 0, len(items))}
+	for i := range items {
+		if m.visible(&items[i]) {
+			r.Items = append(r.Items, items[i])
+		}
+	}
+	if len(r.Items) == 0 {
+		return nil, nil
+	}
+	return encodeRequest(&r)
+}
+
+// validate asks the module's validate for its findings about a unit; none where it has no validate.
+func (m *module) validate(ctx context.Context, phase abi.Phase, unit string, items []abi.Item) ([]abi.Diagnostic, error) {
+	if !slices.ContainsFunc(m.code.info.Interface.Exports, func(e fuel.Export) bool { return e.Name == exportValidate }) {
+		return nil, nil
+	}
+	input, err := m.request(phase, unit, items)
+	if input == nil || err != nil {
+		return nil, err
+	}
+	response, _, err := m.exchange(ctx, exportValidate, input, false)
+	if err != nil {
+		return nil, err
+	}
+	return response.Diagnostics, nil
 }
 
 func encodeRequest(r *abi.Request) ([]byte, error) {

@@ -186,3 +186,23 @@ func (m *module) failed(p abi.Phase, u *Unit, err error, out *Outcome) *answer {
 	}
 	return &stand
 }
+
+// Validate asks the modules of a phase that have a validate for their findings about a unit, for a webhook or `check`.
+// Nothing is changed, remembered or counted against a module.
+func (s *Set) Validate(ctx context.Context, p abi.Phase, u Unit) ([]Finding, []Failure) {
+	var findings []Finding
+	var failures []Failure
+	for _, m := range s.phase(p) {
+		if !namespaceGranted(m.spec.Grant.Namespaces, u.Tenant) {
+			continue
+		}
+		found, err := m.validate(ctx, p, u.Key, u.Items())
+		if err != nil {
+			failures = append(failures, Failure{Module: m.spec.Name, Digest: m.code.info.Digest, Err: err, Action: OnFailureSkip})
+		}
+		for _, d := range found {
+			findings = append(findings, Finding{m.spec.Name, d})
+		}
+	}
+	return findings, failures
+}
