@@ -71,6 +71,9 @@ func (l *lowering) probe(p probe) {
 		Name: p.name, Match: ir.Match{PathKind: ir.PathPrefix, Path: p.prefix}, Origins: l.origins(),
 		Forward: &ir.Forward{Clusters: []ir.WeightedCluster{{Cluster: c.Name}}, PrefixRewrite: &p.rewrite, TimeoutMillis: 10000},
 	}
+	if p.open {
+		setFilter(r, ir.FilterExtAuthz, &ir.ExtAuthzRoute{Disabled: true})
+	}
 	pattern := ir.HostPattern{Kind: ir.HostEvery}
 	l.out.Routes = append(l.out.Routes, &ir.RouteFragment{
 		Origin: l.o, Hosts: pattern, Route: r, Group: groupKey(pattern, &r.Match, 0, l.scratch[:0]), Order: orderKey(pattern, nil, &r.Match, 0, l.scratch[:0]),

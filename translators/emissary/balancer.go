@@ -20,6 +20,9 @@ type balancer struct {
 // balance sets the cluster's policy and returns the route's hash policies.
 func (l *lowering) balance(c *ir.Cluster, u upstream, kind string, svc service) []ir.HashPolicy {
 	b := l.set.balancer
+	if u.own {
+		b = nil
+	}
 	if u.balancer != nil {
 		if kind != api.KindKubernetesEndpointResolver.Kind {
 			l.fail(codeClusterBalancer, "spec.load_balancer", "the service resolver knows no endpoints to choose among", "set resolver: endpoint, or remove load_balancer")

@@ -15,7 +15,11 @@ import (
 
 // upstream is what an object says about the cluster it wants; field paths are those of Mapping.
 type upstream struct {
-	service      string
+	service string
+	// field is the name of the field that service is from; "" is "service".
+	field string
+	// own marks a service of the gateway itself, for which the Module's load balancer is not meant.
+	own          bool
 	resolver     string
 	tls          string
 	hostRewrite  string
@@ -34,19 +38,28 @@ type upstream struct {
 	healthChecks []api.HealthCheck
 }
 
+// at is the path of the field that the service is from.
+func (u *upstream) at() string {
+	if u.field == "" {
+		return "spec.service"
+	}
+	return "spec." + u.field
+}
+
 // defaultConnectTimeout is Emissary's, in milliseconds.
 const defaultConnectTimeout = 3000
 
 // cluster makes the cluster and what it names, adds them to the fragments and returns it, with the hash policies of its
 // load balancer and the parsed service. It returns nil when the object has failed.
 func (l *lowering) cluster(u upstream) (*ir.Cluster, []ir.HashPolicy, service) {
+	at := u.at()
 	svc, err := parseService(u.service)
 	if err != nil {
-		l.fail(codeClusterService, "spec.service", "spec.service: "+err.Error()+" (in \""+u.service+"\")", "write [http://|https://]host[:port]")
+		l.fail(codeClusterService, at, at+": "+err.Error()+" (in \""+u.service+"\")", "write [http://|https://]host[:port]")
 		return nil, nil, svc
 	}
 	if svc.extra != "" {
-		l.warn(codeClusterService, "spec.service", "\""+svc.extra+"\" is ignored: a service is a host and a port", "use rewrite for paths")
+		l.warn(codeClusterService, at, "\""+svc.extra+"\" is ignored: a service is a host and a port", "use rewrite for paths")
 	}
 	path, name := "spec.resolver", u.resolver
 	if name == "" {

@@ -104,7 +104,7 @@ func TestClusterIdentityIsComplete(t *testing.T) {
 		return &ir.Cluster{
 			IdleTimeoutMillis: &n, MaxConnectionMillis: &m,
 			CircuitBreakers: []ir.CircuitBreaker{{MaxConnections: &s, MaxPendingRequests: &s, MaxRequests: &s, MaxRetries: &s}},
-			Keepalive:       &ir.Keepalive{Probes: &s, Time: &s, Interval: &s},
+			Keepalive:       &ir.Keepalive{Probes: &s, Time: &s, Interval: &s}, More: []ir.Target{{}},
 			HealthChecks: []ir.HealthCheck{{
 				HTTP: &ir.HTTPHealthCheck{RequestHeaders: ir.HeaderChanges{Add: []ir.HeaderValue{{}}, Remove: []string{"a"}}, ExpectedStatuses: []ir.StatusRange{{}}},
 				GRPC: &ir.GRPCHealthCheck{},

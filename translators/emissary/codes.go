@@ -108,10 +108,26 @@ var (
 		"No such key exists; it may be misspelt.", "Correct or remove the key.")
 	codeModuleIgnored = snapshot.NewCode("CH-MODULE-004", "A Module is ignored",
 		"Only the first Module named \"ambassador\" (by namespace) counts.", "Move its keys to that Module.")
-	codeModuleUnsafe = snapshot.NewCode("CH-MODULE-005", "A protecting Module key is not enforced",
-		"The key would restrict access, but has no effect yet.", "Do not expose the gateway in reliance on it.")
 	codeKindNoEffect = snapshot.NewCode("CH-KIND-001", "An object of this kind has no effect yet",
 		"The kind is known and accepted, but nothing is made of it.", "Do not rely on it.")
-	codeAuthNoEffect = snapshot.NewCode("CH-AUTH-001", "An AuthService is not enforced",
-		"Chancery does not call AuthServices yet.", "Do not expose the gateway in reliance on it.")
+)
+
+// Codes of findings about the gateway's own services: AuthService, RateLimitService, LogService, TracingService.
+var (
+	codeServiceSecond = snapshot.NewCode("CH-SERVICE-001", "A second object of a kind of which one counts",
+		"There can be one RateLimitService, LogService and TracingService, and one AuthService, or several in one namespace that differ in auth_service alone.",
+		"Remove all but one.")
+	codeServiceValue = snapshot.NewCode("CH-SERVICE-002", "A field of one of the gateway's own services has a value that cannot be used",
+		"The value is not among those that the field allows, or Envoy no longer has what it names.", "Use a value that the help text names.")
+	codeServiceNoEffect = snapshot.NewCode("CH-SERVICE-003", "A field of one of the gateway's own services has no effect",
+		"The field is known and accepted, but nothing is made of it.", "Remove the field, or do not rely on it.")
+	codeAuthClosed = snapshot.NewCode("CH-AUTH-001", "An AuthService cannot be asked, so its routes are closed",
+		"The AuthService is invalid. Requests that it would have been asked about are answered 500, never let through.",
+		"Correct what the other findings about the AuthService name.")
+	codeRateLimitClosed = snapshot.NewCode("CH-RATELIMIT-001", "A RateLimitService cannot be asked, so requests with labels are refused",
+		"The RateLimitService is invalid, and failure_mode_deny wants requests refused while it does not answer.", "Correct the RateLimitService.")
+	codeRateLimitOpen = snapshot.NewCode("CH-RATELIMIT-002", "A RateLimitService cannot be asked, so nothing is limited",
+		"The RateLimitService is invalid, and without failure_mode_deny requests pass while it does not answer.", "Correct the RateLimitService.")
+	codeMappingLabels = snapshot.NewCode("CH-MAPPING-009", "A Mapping's rate limit label is not what it seems",
+		"The label is incomplete, of another domain, or there is no RateLimitService.", "Use the RateLimitService's domain, and one of the known kinds of labels.")
 )

@@ -161,13 +161,16 @@ func (r *reader) routes() {
 
 // probes reads liveness_probe, readiness_probe and diagnostics.
 func (r *reader) probes() {
-	for _, p := range []struct{ key, name, prefix string }{
-		{"liveness_probe", "internal_liveness_probe_mapping", "/ambassador/v0/check_alive"},
-		{"readiness_probe", "internal_readiness_probe_mapping", "/ambassador/v0/check_ready"},
-		{"diagnostics", "internal_diagnostics_probe_mapping", "/ambassador/v0/"},
+	for _, p := range []struct {
+		key, name, prefix string
+		open              bool
+	}{
+		{"liveness_probe", "internal_liveness_probe_mapping", "/ambassador/v0/check_alive", true},
+		{"readiness_probe", "internal_readiness_probe_mapping", "/ambassador/v0/check_ready", true},
+		{"diagnostics", "internal_diagnostics_probe_mapping", "/ambassador/v0/", false},
 	} {
 		enabled := true
-		out := probe{name: p.name}
+		out := probe{name: p.name, open: p.open}
 		if o := r.object(p.key); o != nil {
 			enabled = false
 			o.flag("enabled", &enabled)

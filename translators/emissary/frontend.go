@@ -111,6 +111,18 @@ func (f *FrontEnd) Lower(o *snapshot.Object, v *snapshot.View) *ir.Fragments {
 	case *api.ModuleSpec:
 		l.set = f.module(v)
 		l.module(spec)
+	case *api.AuthServiceSpec:
+		l.set = f.module(v)
+		l.authService(spec)
+	case *api.RateLimitServiceSpec:
+		l.set = f.module(v)
+		l.rateLimitService(spec)
+	case *api.LogServiceSpec:
+		l.set = f.module(v)
+		l.logService(spec)
+	case *api.TracingServiceSpec:
+		l.set = f.module(v)
+		l.tracingService(spec)
 	default:
 		l.other()
 	}
@@ -223,8 +235,6 @@ func (l *lowering) other() {
 		if kind := builtinResolver(l.o.Name); kind != "" && kind != l.o.Kind {
 			l.fail(codeClusterResolver, "metadata.name", "\""+l.o.Name+"\" is the name of a built-in "+kind, "choose another name")
 		}
-	case *api.AuthServiceSpec:
-		l.fail(codeAuthNoEffect, "", "accepted, but has no effect yet: requests are NOT sent to this AuthService, so routes are served without authentication", "do not expose this gateway in reliance on it")
 	default:
 		l.warn(codeKindNoEffect, "", "accepted, but has no effect yet", "")
 	}

@@ -81,6 +81,10 @@ func identity(c *ir.Cluster, tag string, buf []byte) [sha256.Size]byte {
 		e.texts(t.Params.ALPN)
 	}
 	e.texts(c.HeaderCase)
+	for _, t := range c.More {
+		e.text(t.Host)
+		e.number(uint64(t.Port))
+	}
 	return sha256.Sum256(e)
 }
 

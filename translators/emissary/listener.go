@@ -75,10 +75,11 @@ func (l *lowering) listener(spec *api.ListenerSpec) {
 	if l.failed {
 		return
 	}
+	f.TCPAccessLogs = l.tcpAccessLogs()
 	if f.HTTP {
 		f.Chain = &ir.HTTPChain{
 			StatPrefix: f.TCPStatPrefix, TrustedHops: uint32(spec.L7Depth), Settings: l.set.http,
-			Filters: []*ir.Filter{{Name: ir.FilterCORS, Origins: l.origins()}},
+			Filters: l.filters(), AccessLogs: l.accessLogs(), Tracing: l.tracer(),
 		}
 		if n := spec.HTTP2MaxConcurrentStreams; n != nil {
 			f.Chain.MaxConcurrentStreams = *n

@@ -41,6 +41,8 @@ func (l *lowering) mapping(spec *api.MappingSpec) {
 	} else {
 		r.CORS = l.set.cors
 	}
+	l.routeAuth(r, spec)
+	l.routeLabels(r, spec)
 	l.idleFields(spec)
 	if l.failed {
 		l.out.Clusters, l.out.Secrets, l.out.EndpointSets = nil, nil, nil
@@ -247,10 +249,7 @@ func (l *lowering) idleFields(spec *api.MappingSpec) {
 			l.warn(codeMappingNoEffect, "spec."+field, "accepted, but has no effect"+why, "")
 		}
 	}
-	const yet, never = " yet", ", as in Emissary 4"
-	idle(len(spec.Labels) > 0, "labels", yet)
-	idle(spec.BypassAuth, "bypass_auth", yet)
-	idle(len(spec.AuthContextExtensions) > 0, "auth_context_extensions", yet)
+	const never = ", as in Emissary 4"
 	idle(spec.Docs != nil, "docs", never)
 	idle(len(spec.EnvoyOverride) > 0, "envoy_override", never)
 	idle(len(spec.Modules) > 0, "modules", never)

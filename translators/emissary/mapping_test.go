@@ -143,13 +143,12 @@ func TestRegexSize(t *testing.T) {
 
 func TestMappingWarnings(t *testing.T) {
 	for spec, expected := range map[string]string{
-		`labels: {ambassador: [{g: [{remote_address: {key: remote_address}}]}]}`: "warning CH-MAPPING-007 spec.labels",
-		`auth_context_extensions: {a: b}`:                                        "warning CH-MAPPING-007 spec.auth_context_extensions",
-		`bypass_auth: true`:                                                      "warning CH-MAPPING-007 spec.bypass_auth",
-		`docs: {path: /x}`:                                                       "warning CH-MAPPING-007 spec.docs",
-		`envoy_override: {a: 1}`:                                                 "warning CH-MAPPING-007 spec.envoy_override",
-		`modules: [{a: 1}]`:                                                      "warning CH-MAPPING-007 spec.modules",
-		`outlier_detection: x`:                                                   "warning CH-MAPPING-007 spec.outlier_detection",
+		`labels: {ambassador: [{g: [{remote_address: {key: remote_address}}]}]}`: "info CH-MAPPING-009 spec.labels",
+		`bypass_auth: true, auth_context_extensions: {a: b}`:                     "warning CH-MAPPING-007 spec.auth_context_extensions",
+		`docs: {path: /x}`:       "warning CH-MAPPING-007 spec.docs",
+		`envoy_override: {a: 1}`: "warning CH-MAPPING-007 spec.envoy_override",
+		`modules: [{a: 1}]`:      "warning CH-MAPPING-007 spec.modules",
+		`outlier_detection: x`:   "warning CH-MAPPING-007 spec.outlier_detection",
 		`error_response_overrides: [{on_status_code: 404, body: {text_format: x}}]`: "warning CH-MAPPING-007 spec.error_response_overrides",
 		`path_redirect: /x`:                                  "warning CH-MAPPING-005 spec.path_redirect",
 		`service: "https://s"`:                               "info CH-CLUSTER-004 spec.service",

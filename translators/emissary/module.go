@@ -43,11 +43,19 @@ type settings struct {
 	headerCase                   []string
 	cors                         *ir.CORS
 	retry                        *ir.RetryPolicy
+
+	// filters are those that the Module turns on; they stand before CORS.
+	filters []*ir.Filter
+	// labelDomain is default_label_domain; labels are default_labels by domain.
+	labelDomain string
+	labels      map[string][]ir.RateLimitAction
 }
 
 // probe is one of the internal routes to the diagnostics service.
 type probe struct {
 	name, prefix, rewrite, service string
+	// open probes are answered unasked: whether the gateway lives is not the AuthService's business.
+	open bool
 }
 
 // defaultTimeout is cluster_request_timeout_ms' default.
@@ -108,6 +116,8 @@ func (f *FrontEnd) newSettings(of *snapshot.Object) *settings {
 	r.clusters()
 	r.routes()
 	r.connections()
+	r.filters()
+	r.labels()
 	r.accessLog()
 	r.probes()
 	r.bootstrap()
@@ -118,16 +128,12 @@ func (f *FrontEnd) newSettings(of *snapshot.Object) *settings {
 
 // noEffect are keys that are known and do nothing; the text says why, "" that it is only not built yet.
 var noEffect = map[string]string{
-	"buffer": "", "default_label_domain": "", "default_labels": "", "enable_grpc_http11_bridge": "", "enable_grpc_web": "",
-	"grpc_stats": "", "gzip": "", "debug_mode": "", "envoy_validation_timeout": "",
+	"debug_mode": "", "envoy_validation_timeout": "",
 	"auth_enabled": "as in Emissary 4", "error_response_overrides": "as in Emissary 4", "prune_unreachable_routes": "as in Emissary 4",
 	"regex_type": "as in Emissary 4", "service_port": "as in Emissary 4; ports are Listeners' business", "statsd": "as in Emissary 4",
 	"tls": "as in Emissary 4; use TLSContext", "use_proxy_proto": "as in Emissary 4; use the Listener's protocol",
 	"x_forwarded_proto_redirect": "as in Emissary 4; use the Host's requestPolicy", "xff_num_trusted_hops": "as in Emissary 4; use the Listener's l7Depth",
 }
-
-// protecting are keys without effect on which safety may rest.
-var protecting = []string{"ip_allow", "ip_deny", "lua_scripts"}
 
 // rest reports every key that no one has read.
 func (r *reader) rest() {
@@ -142,8 +148,6 @@ func (r *reader) rest() {
 			r.l.warn(codeModuleNoEffect, path, "accepted, but has no effect, "+why, "")
 		case known:
 			r.l.warn(codeModuleNoEffect, path, "accepted, but has no effect yet", "")
-		case slices.Contains(protecting, key):
-			r.l.report(snapshot.Error, codeModuleUnsafe, path, "accepted, but has no effect yet: requests are NOT restricted by it", "")
 		default:
 			r.l.warn(codeModuleUnknown, path, "unknown key \""+key+"\"", "")
 		}

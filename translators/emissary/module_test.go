@@ -94,9 +94,7 @@ func TestModuleInvalidKeys(t *testing.T) {
 		`diagnostics: {enabled: true, service: "a}"}`:                  "error CH-MODULE-001 spec.config.diagnostics.service",
 		`defaults: {httpmapping: {add_request_headers: {Host: x}}}`:    "error CH-MODULE-001 spec.config.defaults.httpmapping.add_request_headers[Host]",
 		`defaults: {httpmapping: {timeout_ms: 5}}`:                     "warning CH-MODULE-003 spec.config.defaults.httpmapping.timeout_ms",
-		`ip_allow: [{peer: 10.0.0.0/8}]`:                               "error CH-MODULE-005 spec.config.ip_allow",
-		`lua_scripts: x`:                                               "error CH-MODULE-005 spec.config.lua_scripts",
-		`gzip: {enabled: true}, use_proxy_proto: true, no_such_key: 1`: "warning CH-MODULE-002 spec.config.gzip; warning CH-MODULE-003 spec.config.no_such_key; warning CH-MODULE-002 spec.config.use_proxy_proto",
+		`gzip: {enabled: true}, use_proxy_proto: true, no_such_key: 1`: "warning CH-MODULE-003 spec.config.gzip.enabled; warning CH-MODULE-003 spec.config.no_such_key; warning CH-MODULE-002 spec.config.use_proxy_proto",
 	} {
 		t.Run(config, func(t *testing.T) {
 			f, s := lowerModule(t, config+`, merge_slashes: true`)
@@ -221,14 +219,14 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// No kind is passed over in silence; an AuthService that is not enforced is an error.
+// No kind is passed over in silence.
 func TestOtherKinds(t *testing.T) {
 	w := newWorld(t, `
 {kind: AuthService, metadata: {name: x}, spec: {auth_service: "auth:80", proto: http}}
 ---
-{kind: RateLimitService, metadata: {name: x}, spec: {service: rl}}
+{kind: RateLimitService, metadata: {name: x}, spec: {service: rl, protocol_version: v3}}
 ---
-{kind: LogService, metadata: {name: x}, spec: {service: log, driver: tcp, driver_config: {}}}
+{kind: LogService, metadata: {name: x}, spec: {service: log, driver: tcp, protocol_version: v3}}
 ---
 {kind: TracingService, metadata: {name: x}, spec: {service: t, driver: zipkin}}
 ---
@@ -239,7 +237,7 @@ func TestOtherKinds(t *testing.T) {
 {kind: KubernetesEndpointResolver, metadata: {name: x}}
 `)
 	for kind, expected := range map[string]string{
-		"AuthService": "error CH-AUTH-001", "RateLimitService": "warning CH-KIND-001", "LogService": "warning CH-KIND-001", "TracingService": "warning CH-KIND-001",
+		"AuthService": "", "RateLimitService": "", "LogService": "", "TracingService": "",
 		"DevPortal": "warning CH-KIND-001", "ConsulResolver": "warning CH-KIND-001", "KubernetesEndpointResolver": "",
 	} {
 		want(t, w.lower(t, kind+"/x"), expected)

@@ -126,6 +126,6 @@ func (l *lowering) tcpListener(address string, port int64) *ir.ListenerFragment 
 	number := strconv.FormatInt(port, 10)
 	return &ir.ListenerFragment{
 		Origin: l.o, Name: "listener-" + address + "-" + number, Address: address, Port: uint32(port), TLS: tls,
-		Security: ir.SecuritySecure, BufferLimit: l.set.bufferLimit, TCPStatPrefix: prefix + number, Synthesized: true,
+		Security: ir.SecuritySecure, BufferLimit: l.set.bufferLimit, TCPStatPrefix: prefix + number, TCPAccessLogs: l.tcpAccessLogs(), Synthesized: true,
 	}
 }

@@ -281,7 +281,7 @@ func (l *lowering) upstreamTLS(u upstream, scheme string) *ir.UpstreamTLS {
 		if scheme != "https" {
 			return nil
 		}
-		l.report(snapshot.Info, codeClusterUnverified, "spec.service", "https:// without a TLSContext: the server's certificate is not verified", "name a TLSContext with ca_secret in tls")
+		l.report(snapshot.Info, codeClusterUnverified, u.at(), "https:// without a TLSContext: the server's certificate is not verified", "name a TLSContext with ca_secret in tls")
 		return &ir.UpstreamTLS{SNI: u.hostRewrite}
 	}
 	o, spec, err := l.findContext(u.tls)
@@ -290,7 +290,7 @@ func (l *lowering) upstreamTLS(u upstream, scheme string) *ir.UpstreamTLS {
 		return nil
 	}
 	if scheme == "http" {
-		l.warn(codeClusterScheme, "spec.service", "the service says http://, but TLS is originated by TLSContext "+o.Namespace+"/"+o.Name, "write https://")
+		l.warn(codeClusterScheme, u.at(), "the service says http://, but TLS is originated by TLSContext "+o.Namespace+"/"+o.Name, "write https://")
 	}
 	t := l.contextSettings(o, spec)
 	refuse := func(f *tlsFault) *ir.UpstreamTLS {

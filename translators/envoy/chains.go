@@ -140,41 +140,46 @@ func (e *Emitter) chain(c *ir.FilterChain, quic bool) *chainUnit {
 			}
 		}
 	}
-	missing := ""
+	services, missing, standIn := lostServices(c, e.clusters.world.has)
 	for i := range lost {
 		missing += lost[i].message + "\n"
 	}
+	standIn = standIn || len(lost) > 0
 	if u != nil && u.framed != nil && len(f) == 0 && u.missing == missing && u.quic == quic {
 		u.refs = refs
 		return u
 	}
 	e.units.Chains++
-	u = &chainUnit{refs: refs, quic: quic, missing: missing, standIn: len(lost) > 0}
+	u = &chainUnit{refs: refs, quic: quic, missing: missing, standIn: standIn}
 	e.chains.chains[c] = u
 	m := filterChain(c, quic, e.clusters.world.has, &f)
 	f.check("", m)
 	value, hash := f.framed("", fieldChains, m)
 	if len(f) > 0 {
-		u.diagnostics = f.diagnostics(unitName("filter chain", c.Name), leftOut, chainOrigins(c, quic))
+		u.diagnostics = f.diagnostics(unitName("filter chain", c.Name), leftOut, chainOrigins(c, quic, e.clusters.world.has))
 		return u
 	}
-	u.diagnostics = lost.diagnostics(unitName("filter chain", c.Name), "closes connections to a target", c.Origins)
+	u.diagnostics = append(services, lost.diagnostics(unitName("filter chain", c.Name), "closes connections to a target", c.Origins)...)
 	u.framed, u.hash = value, hash
 	return u
 }
 
-// chainOrigins returns who is to blame for a refused chain: its own origins, and those of the shared settings when its HTTP
-// part is at fault.
-func chainOrigins(c *ir.FilterChain, quic bool) []ir.Origin {
-	if c.HTTP == nil || c.HTTP.Settings == nil {
+// chainOrigins returns who is to blame for a refused chain: its own origins, and those of its filters or of the shared
+// settings when these are at fault.
+func chainOrigins(c *ir.FilterChain, quic bool, present func(string) bool) []ir.Origin {
+	if c.HTTP == nil {
 		return c.Origins
 	}
 	var f faults
-	httpManager(c.HTTP, quic, &f)
+	httpManager(c.HTTP, quic, present, &f)
 	if len(f) == 0 {
 		return c.Origins
 	}
-	return sortOrigins(c.Origins, c.HTTP.Settings.Origins)
+	origins, all := filterOrigins(c.HTTP, present, len(f))
+	if !all && c.HTTP.Settings != nil {
+		origins = append(origins, c.HTTP.Settings.Origins...)
+	}
+	return sortOrigins(c.Origins, origins)
 }
 
 // withoutClashes leaves out listeners whose address an earlier one has.

@@ -78,10 +78,11 @@ func discovery(out *clusterv3.Cluster, c *ir.Cluster, f *faults) {
 	default:
 		f.add(codeValue, "type", "discovery %q is none of strict_dns, logical_dns, static, eds", c.Discovery)
 	}
-	out.LoadAssignment = &endpointv3.ClusterLoadAssignment{
-		ClusterName: c.Name,
-		Endpoints:   []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{lbEndpoint(c.Host, c.Port)}}},
+	targets := &endpointv3.LocalityLbEndpoints{LbEndpoints: []*endpointv3.LbEndpoint{lbEndpoint(c.Host, c.Port)}}
+	for _, t := range c.More {
+		targets.LbEndpoints = append(targets.LbEndpoints, lbEndpoint(t.Host, t.Port))
 	}
+	out.LoadAssignment = &endpointv3.ClusterLoadAssignment{ClusterName: c.Name, Endpoints: []*endpointv3.LocalityLbEndpoints{targets}}
 }
 
 var dnsFamilies = map[string]dnscommonv3.DnsLookupFamily{

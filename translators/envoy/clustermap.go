@@ -13,6 +13,7 @@ type mapped struct {
 	Discovery   ir.Discovery  `json:"discovery"`
 	Host        string        `json:"host,omitempty"`
 	Port        uint32        `json:"port,omitempty"`
+	More        []ir.Target   `json:"more,omitempty"`
 	EndpointSet string        `json:"endpointSet,omitempty"`
 	Endpoints   []ir.Endpoint `json:"endpoints,omitempty"`
 	Service     string        `json:"service,omitempty"`
@@ -39,7 +40,7 @@ func WriteClusterMap(w io.Writer, p *ir.Program, set ir.ResourceSet) error {
 			return err
 		}
 		m := mapped{
-			Discovery: c.Discovery, Host: c.Host, Port: c.Port, EndpointSet: c.EndpointSet,
+			Discovery: c.Discovery, Host: c.Host, Port: c.Port, More: c.More, EndpointSet: c.EndpointSet,
 			Service: c.Service, Namespace: c.Namespace, Origins: c.Origins,
 		}
 		if c.Discovery == ir.DiscoveryEDS {

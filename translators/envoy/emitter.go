@@ -41,13 +41,15 @@ type Emitter struct {
 	reserved map[string]bool
 	// maxProgram is the limit of RE2's program size under which everything was emitted.
 	maxProgram uint32
-	secrets    store[ir.Secret]
-	endpoints  store[ir.EndpointSet]
-	clusters   store[ir.Cluster]
-	routes     store[ir.RouteConfig]
-	listeners  store[ir.Listener]
-	memo       routeMemo
-	chains     chainMemo
+	// asked says that some chain asks a service about every request, with which everything was emitted.
+	asked     bool
+	secrets   store[ir.Secret]
+	endpoints store[ir.EndpointSet]
+	clusters  store[ir.Cluster]
+	routes    store[ir.RouteConfig]
+	listeners store[ir.Listener]
+	memo      routeMemo
+	chains    chainMemo
 	// standIn is the unavailable cluster, once something has needed it.
 	standIn *ir.Resource
 	units   Units
@@ -83,8 +85,9 @@ func (e *Emitter) Emit(p *ir.Program) Output {
 	if p == nil {
 		p = &ir.Program{}
 	}
-	if limit := maxProgram(p.Bootstrap); limit != e.maxProgram {
+	if limit, asked := maxProgram(p.Bootstrap), asksService(p.Listeners); limit != e.maxProgram || asked != e.asked {
 		e.forget(limit)
+		e.asked = asked
 	}
 	e.units = Units{}
 	e.secrets.update(p.Secrets, stamp{}, e.secret)

@@ -3,8 +3,6 @@ package envoy
 import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
-	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
-	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -13,8 +11,8 @@ import (
 
 const httpManagerName = "envoy.filters.network.http_connection_manager"
 
-// httpManager builds the network filter that serves HTTP by a route configuration over RDS.
-func httpManager(c *ir.HTTPChain, quic bool, f *faults) *listenerv3.Filter {
+// httpManager builds the network filter that serves HTTP by a route configuration over RDS. present tells which clusters exist.
+func httpManager(c *ir.HTTPChain, quic bool, present func(string) bool, f *faults) *listenerv3.Filter {
 	s := c.Settings
 	if s == nil {
 		s = &ir.HTTPSettings{}
@@ -24,7 +22,7 @@ func httpManager(c *ir.HTTPChain, quic bool, f *faults) *listenerv3.Filter {
 		RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{
 			ConfigSource: ads, RouteConfigName: c.RouteConfig,
 		}},
-		HttpFilters:               httpFilters(c.Filters, s, f),
+		HttpFilters:               httpFilters(c.Filters, s, present, f),
 		UseRemoteAddress:          wrapperspb.Bool(s.UseRemoteAddress),
 		XffNumTrustedHops:         c.TrustedHops,
 		NormalizePath:             wrapperspb.Bool(true),
@@ -49,33 +47,12 @@ func httpManager(c *ir.HTTPChain, quic bool, f *faults) *listenerv3.Filter {
 		m.Http3ProtocolOptions = &corev3.Http3ProtocolOptions{}
 	}
 	clientCertificates(m, s, f)
-	for i := range s.AccessLogs {
-		m.AccessLog = append(m.AccessLog, accessLog(&s.AccessLogs[i], f))
+	m.AccessLog = append(accessLogs(c.AccessLogs, present, f), accessLogs(s.AccessLogs, present, f)...)
+	m.LocalReplyConfig = closedReply(c.Filters, present)
+	if t := c.Tracing; t != nil && present(t.Cluster) {
+		m.Tracing = tracing(t, f)
 	}
 	return &listenerv3.Filter{Name: httpManagerName, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: f.pack("http_connection_manager", m)}}
-}
-
-// httpFilters builds the filters of a chain. The CORS filter is always there, so that the first route with a policy
-// changes no listener; the router comes last.
-func httpFilters(list []*ir.Filter, s *ir.HTTPSettings, f *faults) []*hcmv3.HttpFilter {
-	var out []*hcmv3.HttpFilter
-	cors := false
-	for _, x := range list {
-		if x.Name != ir.FilterCORS || x.Config != nil {
-			f.add(codeFilter, "http_filters", "the filter %q with settings of type %T cannot be emitted", x.Name, x.Config)
-			continue
-		}
-		cors = true
-		out = append(out, httpFilter(x.Name, &corsv3.Cors{}, f))
-	}
-	if !cors {
-		out = append([]*hcmv3.HttpFilter{httpFilter(ir.FilterCORS, &corsv3.Cors{}, f)}, out...)
-	}
-	return append(out, httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: s.SuppressEnvoyHeaders}, f))
-}
-
-func httpFilter(name string, config validated, f *faults) *hcmv3.HttpFilter {
-	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: f.pack("http_filters."+name, config)}}
 }
 
 // commonOptions returns nil when all are Envoy's defaults.

@@ -55,7 +55,7 @@ func filterChain(c *ir.FilterChain, quic bool, present func(string) bool, f *fau
 	}
 	switch {
 	case c.HTTP != nil && c.TCP == nil:
-		out.Filters = []*listenerv3.Filter{httpManager(c.HTTP, quic, f)}
+		out.Filters = []*listenerv3.Filter{httpManager(c.HTTP, quic, present, f)}
 	case c.TCP != nil && c.HTTP == nil:
 		out.Filters = []*listenerv3.Filter{tcpProxy(c.TCP, present, f)}
 	default:

@@ -6,13 +6,12 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
-// routeMessage builds one route. present tells which clusters exist.
-func routeMessage(r *ir.Route, present func(string) bool, f *faults) *routev3.Route {
+// routeMessage builds one route. present tells which clusters exist; asked is routeFilters'.
+func routeMessage(r *ir.Route, present func(string) bool, asked bool, f *faults) *routev3.Route {
 	out := &routev3.Route{
 		Name:                    r.Name,
 		Match:                   routeMatch(&r.Match, f),
@@ -37,12 +36,7 @@ func routeMessage(r *ir.Route, present func(string) bool, f *faults) *routev3.Ro
 	if actions != 1 {
 		f.add(codeValue, "action", "a route has exactly one action, this one has %d", actions)
 	}
-	if r.CORS != nil {
-		out.TypedPerFilterConfig = map[string]*anypb.Any{ir.FilterCORS: f.pack("cors", corsPolicy(r.CORS, f))}
-	}
-	for _, name := range sortedKeys(r.Filters) {
-		f.add(codeFilter, "typed_per_filter_config", "settings for the filter %q cannot be emitted", name)
-	}
+	out.TypedPerFilterConfig = routeFilters(r, asked, f)
 	return out
 }
 

@@ -88,7 +88,7 @@ func (e *Emitter) buildPart(r *ir.Route, missing []string) *part {
 			p.diagnostics = append(p.diagnostics, gone.diagnostics(unitName("route", r.Name), "answers 503 to a share of its requests", r.Origins)...)
 		}
 	}
-	m := routeMessage(r, func(name string) bool { return !slices.Contains(missing, name) }, &f)
+	m := routeMessage(r, func(name string) bool { return !slices.Contains(missing, name) }, e.asked, &f)
 	programSizes(r, e.maxProgram, &f)
 	checkRoute(m, &f)
 	p.framed, p.hash = f.framed("", fieldRoutes, m)

@@ -29,5 +29,6 @@ func tcpProxy(c *ir.TCPChain, present func(string) bool, f *faults) *listenerv3.
 	if c.IdleTimeoutMillis != nil {
 		m.IdleTimeout = timeout("tcp_proxy.idle_timeout", *c.IdleTimeoutMillis, f)
 	}
+	m.AccessLog = accessLogs(c.AccessLogs, present, f)
 	return &listenerv3.Filter{Name: "envoy.filters.network.tcp_proxy", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: f.pack("tcp_proxy", m)}}
 }

@@ -24,6 +24,8 @@ type Cluster struct {
 	// Host and Port are the target for DNS and static discovery. Host may be an IP literal (without brackets).
 	Host string `json:"host,omitempty"`
 	Port uint32 `json:"port,omitempty"`
+	// More are further targets that share the load (DNS and static discovery); sorted.
+	More []Target `json:"more,omitempty"`
 	// EndpointSet names an EndpointSet of the Program for EDS.
 	EndpointSet string `json:"endpointSet,omitempty"`
 
@@ -47,6 +49,12 @@ type Cluster struct {
 	// HeaderCase keeps custom header spellings towards HTTP/1 upstreams (Module header_case_overrides).
 	HeaderCase []string `json:"headerCase,omitempty"`
 	Origins    []Origin `json:"origins,omitempty"`
+}
+
+// Target is one further host and port of a Cluster.
+type Target struct {
+	Host string `json:"host"`
+	Port uint32 `json:"port"`
 }
 
 // CircuitBreaker: Priority is "default" or "high"; nil thresholds keep Envoy's defaults.

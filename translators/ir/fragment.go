@@ -59,6 +59,8 @@ type ListenerFragment struct {
 	Chain *HTTPChain
 	// TCPStatPrefix is the stat prefix of its TCP chains.
 	TCPStatPrefix string
+	// TCPAccessLogs are the logs of its TCP chains.
+	TCPAccessLogs []AccessLog
 	// Hosts says which hosts attach.
 	Hosts HostBinding
 	// Synthesized listeners yield to real ones on the same address and port without a word.

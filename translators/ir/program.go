@@ -116,6 +116,10 @@ type HTTPChain struct {
 	Settings *HTTPSettings `json:"settings"`
 	// Filters run in this order, the router (which is implied) last.
 	Filters []*Filter `json:"filters,omitempty"`
+	// AccessLogs stand before those of Settings.
+	AccessLogs []AccessLog `json:"accessLogs,omitempty"`
+	// Tracing is nil for none.
+	Tracing *Tracing `json:"tracing,omitempty"`
 }
 
 // HTTPSettings are the HTTP connection manager's settings that one source object (Emissary's Module) sets for all chains.
@@ -142,10 +146,22 @@ type HTTPSettings struct {
 	Origins                      []Origin    `json:"origins,omitempty"`
 }
 
-// AccessLog is one access log sink. Type is "file" for the present.
+// AccessLog is one access log sink. Type is "file", "grpc_http" or "grpc_tcp" (envoy.service.accesslog.v3).
 type AccessLog struct {
 	Type string `json:"type"`
 	Path string `json:"path,omitempty"`
+	// Cluster names the service of the gRPC types, LogName what it knows this log by. FlushMillis and FlushBytes bound
+	// how long and how much is gathered before it is sent; 0 means Envoy's defaults.
+	Cluster     string `json:"cluster,omitempty"`
+	LogName     string `json:"logName,omitempty"`
+	FlushMillis int64  `json:"flushMillis,omitempty"`
+	FlushBytes  uint32 `json:"flushBytes,omitempty"`
+	// RequestHeaders, ResponseHeaders and Trailers are logged by grpc_http beside the usual ones.
+	RequestHeaders  []string `json:"requestHeaders,omitempty"`
+	ResponseHeaders []string `json:"responseHeaders,omitempty"`
+	Trailers        []string `json:"trailers,omitempty"`
+	// Origins are set where a log has an object of its own.
+	Origins []Origin `json:"origins,omitempty"`
 	// Format is a text format (with its newline); JSON a field map. Both empty means Envoy's default.
 	Format string            `json:"format,omitempty"`
 	JSON   map[string]string `json:"json,omitempty"`
@@ -153,26 +169,14 @@ type AccessLog struct {
 	TypedJSON bool `json:"typedJson,omitempty"`
 }
 
-// Filter is one HTTP filter of a chain. Name is Envoy's canonical filter name, for example "envoy.filters.http.cors".
-// Config's type belongs to the filter and is one of this package's filter configurations; nil for a filter without settings.
-type Filter struct {
-	Name    string   `json:"name"`
-	Config  any      `json:"config,omitempty"`
-	Origins []Origin `json:"origins,omitempty"`
-}
-
-// Names of HTTP filters, as Envoy registers them.
-const (
-	FilterCORS = "envoy.filters.http.cors"
-)
-
 // TCPChain proxies a connection to weighted clusters.
 type TCPChain struct {
 	StatPrefix string `json:"statPrefix"`
 	// Clusters has at least one member; weights are relative.
 	Clusters []WeightedCluster `json:"clusters"`
 	// IdleTimeoutMillis: nil is Envoy's default (1 h), 0 none.
-	IdleTimeoutMillis *int64 `json:"idleTimeoutMillis,omitempty"`
+	IdleTimeoutMillis *int64      `json:"idleTimeoutMillis,omitempty"`
+	AccessLogs        []AccessLog `json:"accessLogs,omitempty"`
 }
 
 // RouteConfig is one RDS resource.

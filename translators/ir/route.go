@@ -13,7 +13,10 @@ type Route struct {
 	ResponseHeaders HeaderChanges `json:"responseHeaders,omitzero"`
 	// CORS is the route's policy for the CORS filter; nil for none.
 	CORS *CORS `json:"cors,omitempty"`
-	// Filters are further per-route filter settings by filter name; values are this package's per-route configurations.
+	// Own marks the gateway's own answers (the way to https, refusals): nobody is asked about their requests.
+	Own bool `json:"own,omitempty"`
+	// Filters are further per-route filter settings by filter name; values are pointers to this package's per-route
+	// configurations.
 	Filters map[string]any `json:"filters,omitempty"`
 	Origins []Origin       `json:"origins"`
 }

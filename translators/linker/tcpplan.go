@@ -87,7 +87,7 @@ func tlsHost(hosts []*ir.HostFragment, sni string) *ir.HostFragment {
 }
 
 func (l *Linker) tcpChain(t *topology, lf *ir.ListenerFragment, group []*ir.TCPRouteFragment) *ir.TCPChain {
-	chain := &ir.TCPChain{StatPrefix: lf.TCPStatPrefix, IdleTimeoutMillis: group[0].IdleTimeoutMillis}
+	chain := &ir.TCPChain{StatPrefix: lf.TCPStatPrefix, IdleTimeoutMillis: group[0].IdleTimeoutMillis, AccessLogs: lf.TCPAccessLogs}
 	weights := make([]*ir.RouteFragment, len(group))
 	for i, f := range group {
 		weights[i] = &ir.RouteFragment{Weight: f.Weight}
