@@ -34,7 +34,7 @@ type Overview struct {
 		Version     string            `json:"version,omitempty"`
 		Process     supervisor.Status `json:"process"`
 	} `json:"envoy_status"`
-	// Errors are pairs of "name.namespace" and text.
+	// Errors are pairs of "name.namespace.1", as Emissary names an object, and what is wrong.
 	Errors [][2]string `json:"errors"`
 	Routes []RouteInfo `json:"route_info"`
 	// Nodes are the Envoys that are connected, Diagnostics all findings.
@@ -82,7 +82,7 @@ func (g *Gateway) overview(ctx context.Context) *Overview {
 	v.Diagnostics = report.NewDocument(findings).Diagnostics
 	for _, d := range findings {
 		if d.Severity == snapshot.Error {
-			v.Errors = append(v.Errors, [2]string{key(d.Object), d.String()})
+			v.Errors = append(v.Errors, [2]string{key(d.Object), d.Message})
 		}
 	}
 	if r := g.pipeline.Result(); r != nil {
@@ -103,5 +103,8 @@ func (g *Gateway) overview(ctx context.Context) *Overview {
 
 // key names an object as Emissary's diagnostics do.
 func key(r snapshot.Ref) string {
-	return strings.Trim(r.Name+"."+r.Namespace, ".")
+	if r.Name == "" {
+		return "-global-"
+	}
+	return strings.Trim(r.Name+"."+r.Namespace, ".") + ".1"
 }

@@ -8,10 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -34,10 +37,15 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /ambassador/v0/check_alive", probe(o.Alive))
 	mux.HandleFunc("GET /ambassador/v0/check_ready", probe(o.Ready))
 	overview := func(w http.ResponseWriter, r *http.Request) {
+		answer, err := only(o.Overview(r.Context()), r.URL.Query().Get("filter"))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusNotFound)
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
-		_ = e.Encode(o.Overview(r.Context())) // the client went away; nobody is left to be told
+		_ = e.Encode(answer) // the client went away; nobody is left to be told
 	}
 	mux.HandleFunc("GET /ambassador/v0/diag/{$}", overview)
 	mux.HandleFunc("GET /ambassador/v0/diag", overview)
@@ -53,6 +61,26 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("/debug/pprof/symbol", local(pprof.Symbol))
 	mux.HandleFunc("/debug/pprof/trace", local(pprof.Trace))
 	return mux
+}
+
+// only returns one member of the overview, as Emissary's "filter" does, or all of it for "".
+func only(overview any, filter string) (any, error) {
+	if filter == "" {
+		return overview, nil
+	}
+	text, err := json.Marshal(overview)
+	if err != nil {
+		return nil, err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil {
+		return nil, err
+	}
+	member, there := members[filter]
+	if !there {
+		return nil, fmt.Errorf("filter: there is no %q; right is one of %s", filter, strings.Join(slices.Sorted(maps.Keys(members)), ", "))
+	}
+	return member, nil
 }
 
 func probe(p Probe) http.HandlerFunc {

@@ -33,6 +33,8 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/ambassador/v0/check_alive", "10.0.0.1:1", 200, "alive"},
 		{"GET", "/ambassador/v0/check_ready", "10.0.0.1:1", 503, "not yet"},
 		{"GET", "/ambassador/v0/diag/?json=true", "10.0.0.1:1", 200, `"answer": 42`},
+		{"GET", "/ambassador/v0/diag/?json=true&filter=answer", "10.0.0.1:1", 200, `42`},
+		{"GET", "/ambassador/v0/diag/?filter=question", "10.0.0.1:1", 404, `right is one of answer`},
 		{"GET", "/ambassador/v0/diag", "10.0.0.1:1", 200, `"answer": 42`},
 		{"GET", "/metrics", "10.0.0.1:1", 200, "chancery_x 1"},
 		{"POST", "/metrics", "10.0.0.1:1", 405, ""},
