@@ -1,0 +1,236 @@
+package validator
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+
+	"github.com/chancery-gateway/chancery/translators/ir"
+)
+
+// disguised is a route whose code nobody notices before Envoy runs it, as of an extension that this program does not know.
+func disguised(name, code string) *candidate {
+	c := &candidate{unit: luaRoute(name, code)}
+	c.key = key([]byte(fmt.Sprintf("%-16.16s", name)))
+	return c
+}
+
+// TestKillersAndHangers: units that end or hang Envoy are found exactly, announced or not, and no innocent is blamed.
+func TestKillersAndHangers(t *testing.T) {
+	v := open(t, nil)
+	var units []*ir.Unit
+	for i := range 200 {
+		units = append(units, prefix(fmt.Sprintf("innocent-%d", i)))
+	}
+	bad := []suspect{
+		{`Envoy ends when it loads this: exit status 1`, luaRoute("killer", "os.exit(1)")},
+		{`Envoy does not answer`, luaRoute("hanger", "while true do end")},
+		{`missing \]`, regex("bracket", "/[a-")},
+	}
+	units = append(units, unitsOf(bad)...)
+	out := judge(t, v, units...)
+	compare(t, bad, out)
+	if len(out.Refused) != len(bad) {
+		t.Errorf("%d refused, want %d: %v", len(out.Refused), len(bad), out.Refused)
+	}
+	s := v.Status()
+	if s.Hangs != 2 || s.Deaths != 2 || s.Starts < 4 {
+		t.Errorf("status %+v", s)
+	}
+
+	t.Run("disguised", func(t *testing.T) {
+		j := &judgement{v: v, ctx: t.Context(), out: Verdicts{Refused: map[*ir.Unit]string{}}}
+		var all []*candidate
+		for i := range 200 {
+			all = append(all, disguised(fmt.Sprintf("harmless-%d", i), fmt.Sprintf("x = %d", i)))
+		}
+		killer, hanger := disguised("killer-2", "os.exit(2)"), disguised("hanger-2", "while 1 do end")
+		all[77], all[150] = killer, hanger
+		if err := j.judge(all); err != nil {
+			t.Fatal(err)
+		}
+		if len(j.out.Refused) != 2 || !strings.Contains(j.out.Refused[killer.unit], "exit status 2") || !strings.Contains(j.out.Refused[hanger.unit], "does not answer") {
+			t.Errorf("refused %v", j.out.Refused)
+		}
+	})
+}
+
+// TestMurder: an Envoy that something else kills costs no verdict.
+func TestMurder(t *testing.T) {
+	v := open(t, nil)
+	if err := v.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var killer sync.WaitGroup
+	killer.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(400 * time.Millisecond):
+				if pid := v.Status().PID; pid != 0 {
+					syscall.Kill(pid, syscall.SIGKILL) // may be gone
+				}
+			}
+		}
+	})
+	for round := range 12 {
+		var units []*ir.Unit
+		for i := range 300 {
+			units = append(units, prefix(fmt.Sprintf("r%d-%d", round, i)), eds(fmt.Sprintf("c%d-%d", round, i), nil))
+		}
+		bad := regex("bad", fmt.Sprintf("/[%d", round))
+		units = append(units, bad)
+		if out := judge(t, v, units...); len(out.Refused) != 1 || out.Refused[bad] == "" {
+			t.Errorf("refused %v", out.Refused)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	close(stop)
+	killer.Wait()
+	if s := v.Status(); s.Deaths == 0 {
+		t.Errorf("nothing died: %+v", s)
+	}
+	syscall.Kill(v.Status().PID, syscall.SIGKILL) // may be gone
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if s := v.Status(); s.Running && v.child != nil && s.Starts > s.Deaths {
+			break // an idle one is replaced without being asked for
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not come back: %+v", v.Status())
+		}
+	}
+}
+
+func bodyFile(name, file string) *ir.Unit {
+	return unit(ir.UnitRoute, name, &routev3.Route{Name: name, Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
+		Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 200, Body: &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: file}}}}})
+}
+
+// TestFiles: what would block Envoy for ever is refused before it sees it, and a verdict about a file is not kept.
+func TestFiles(t *testing.T) {
+	v := open(t, nil)
+	dir := t.TempDir()
+	fifo, file, absent := filepath.Join(dir, "fifo"), filepath.Join(dir, "file"), filepath.Join(dir, "absent")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, []suspect{{`is no regular file but a FIFO`, bodyFile("fifo", fifo)}, {`a directory`, bodyFile("dir", dir)}}, judge(t, v, bodyFile("other", file)))
+	all := []suspect{{`is no regular file but a FIFO`, bodyFile("fifo", fifo)}, {`a directory`, bodyFile("dir", dir)}, {"", bodyFile("file", file)}, {`absent`, bodyFile("absent", absent)}}
+	compare(t, all, judge(t, v, unitsOf(all)...))
+	if err := os.WriteFile(absent, []byte("now"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all[3].want = ""
+	compare(t, all, judge(t, v, unitsOf(all)...))
+}
+
+// TestMemory: verdicts outlive the process, but for those of another Envoy or another setting, and a damaged file is not believed.
+func TestMemory(t *testing.T) {
+	dir := t.TempDir()
+	bad := regex("bad", "/[a")
+	run := func(change func(*Options)) Metrics {
+		t.Helper()
+		v := open(t, func(o *Options) {
+			o.Dir = dir
+			if change != nil {
+				change(o)
+			}
+		})
+		out := judge(t, v, prefix("a"), prefix("b"), bad, prefix("b"))
+		if len(out.Refused) != 1 || !strings.Contains(out.Refused[bad], "missing ]") {
+			t.Errorf("refused %v", out.Refused)
+		}
+		if err := v.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return v.Status().Metrics
+	}
+	if m := run(nil); m.CacheHits != 0 || m.Judged != 3 {
+		t.Errorf("first: %+v", m)
+	}
+	if m := run(nil); m.CacheHits != 3 || m.Judged != 0 || m.Starts != 0 {
+		t.Errorf("second: %+v", m)
+	}
+	if m := run(func(o *Options) { o.Version = "1.41.0" }); m.CacheHits != 0 {
+		t.Errorf("another version: %+v", m)
+	}
+	if m := run(func(o *Options) { o.Version = "1.41.0"; o.Runtime = nil }); m.CacheHits != 0 {
+		t.Errorf("another runtime: %+v", m)
+	}
+	path := filepath.Join(dir, "verdicts")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)-1] ^= 1
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if m := run(func(o *Options) { o.Version = "1.41.0"; o.Runtime = nil }); m.CacheHits != 0 {
+		t.Errorf("damaged: %+v", m)
+	}
+}
+
+// TestNoEnvoy: without one, nothing is refused and everything is unjudged.
+func TestNoEnvoy(t *testing.T) {
+	for name, script := range map[string]string{"ends": "#!/bin/sh\necho no such option >&2\nexit 1\n", "absent": ""} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "envoy")
+			if script != "" {
+				if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v, err := New(Options{Envoy: path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer v.Close()
+			out, err := v.Judge(t.Context(), []*ir.Unit{prefix("a"), prefix("a"), regex("b", "[")})
+			if err == nil || len(out.Unjudged) != 3 || len(out.Refused) != 0 {
+				t.Errorf("%v %+v", err, out)
+			}
+			if s := v.Status(); s.Running || s.Problem == "" || script != "" && !strings.Contains(s.Problem, "no such option") {
+				t.Errorf("status %+v", s)
+			}
+		})
+	}
+}
+
+// TestForbiddenNamespaces runs the verdicts where the kernel grants no network namespace: inside a user namespace whose limit is zero.
+func TestForbiddenNamespaces(t *testing.T) {
+	findEnvoy(t)
+	if os.Getenv("CHANCERY_TEST_FORBIDDEN") != "" {
+		all := suspects(t)
+		v := open(t, nil)
+		compare(t, all, judge(t, v, unitsOf(all)...))
+		if v.Status().Confined {
+			t.Error("there is a namespace")
+		}
+		return
+	}
+	const limit = "/proc/sys/user/max_net_namespaces"
+	cmd := exec.Command("unshare", "--user", "--map-root-user", "sh", "-c", `echo 0 > `+limit+` && exec "$0" -test.run '^TestForbiddenNamespaces$' -test.v`, os.Args[0])
+	cmd.Env = append(os.Environ(), "CHANCERY_TEST_FORBIDDEN=1", "CHANCERY_ENVOY="+findEnvoy(t))
+	out, err := cmd.CombinedOutput()
+	if err != nil && !strings.Contains(string(out), "--- FAIL") {
+		t.Skipf("no user namespace to try this in: %v: %s", err, out)
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
