@@ -1,0 +1,308 @@
+package deploy_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/chancery-gateway/chancery/runtime/command"
+	"github.com/chancery-gateway/chancery/runtime/deploy"
+	"github.com/chancery-gateway/chancery/runtime/supervisor"
+	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
+)
+
+func TestMain(m *testing.M) { kubetest.Main(m) }
+
+// buffer is written by the program while the test reads.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (x *buffer) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.Write(p)
+}
+
+func (x *buffer) String() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.String()
+}
+
+func freePorts(t testing.TB, n int) []int {
+	t.Helper()
+	var all []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		all = append(all, l.Addr().(*net.TCPAddr).Port)
+	}
+	return all
+}
+
+// gateway is one running `chancery entrypoint` with a real Envoy.
+type gateway struct {
+	t            testing.TB
+	port, health int
+	log          *buffer
+	stop         func()
+}
+
+// entrypoint runs the program over the cluster, as the user of the configuration, until the test ends. Its Envoy listens
+// on port, which a Listener of the caller's names.
+func entrypoint(t testing.TB, config *rest.Config, port int, args ...string) *gateway {
+	t.Helper()
+	if _, err := supervisor.Find(os.Getenv("CHANCERY_ENVOY")); err != nil {
+		if os.Getenv("CI") == "" {
+			t.Skip(err)
+		}
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", kubetest.Kubeconfig(t, config))
+	p := freePorts(t, 3)
+	g := &gateway{t: t, port: port, health: p[0], log: &buffer{}}
+	args = append([]string{"chancery", "entrypoint", "--bind-address", "127.0.0.1", "--health-address", "127.0.0.1", "--health-port", strconv.Itoa(g.health),
+		"--admin-port", strconv.Itoa(p[1]), "--ready-port", strconv.Itoa(p[2]), "--ads-address", "127.0.0.1:0", "--envoy-concurrency", "2",
+		"--shutdown-grace", "1s", "--state-dir", t.TempDir()}, args...)
+	ctx, cancel := context.WithCancel(context.Background())
+	code := make(chan int, 1)
+	go func() { code <- command.Run(ctx, args, strings.NewReader(""), io.Discard, g.log) }()
+	g.stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case <-code:
+		case <-time.After(60 * time.Second):
+			t.Error("the program does not end")
+		}
+	})
+	t.Cleanup(func() {
+		g.stop()
+		if t.Failed() {
+			text := g.log.String()
+			t.Logf("log:\n%s", text[max(0, len(text)-8000):])
+		}
+	})
+	return g
+}
+
+// ready waits until requests are answered.
+func (g *gateway) ready() {
+	g.t.Helper()
+	kubetest.Eventually(g.t, 60*time.Second, "ready", func(context.Context) bool {
+		r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/ambassador/v0/check_ready", g.health))
+		if err != nil {
+			return false
+		}
+		r.Body.Close()
+		return r.StatusCode == http.StatusOK
+	})
+}
+
+// get asks Envoy for a path and returns status and body.
+func (g *gateway) get(path string) (int, string) {
+	r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", g.port, path))
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return r.StatusCode, string(body)
+}
+
+// answers waits until a path is answered with the status and a body that starts so.
+func (g *gateway) answers(path string, status int, body string) time.Duration {
+	g.t.Helper()
+	return kubetest.Eventually(g.t, 20*time.Second, fmt.Sprintf("%s is answered with %d %q", path, status, body), func(context.Context) bool {
+		s, b := g.get(path)
+		return s == status && strings.HasPrefix(b, body)
+	})
+}
+
+// metric returns the value of one of the program's own metrics.
+func (g *gateway) metric(name string) float64 {
+	g.t.Helper()
+	r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/metrics", g.health))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\S+)$`).FindSubmatch(text)
+	if m == nil {
+		return 0
+	}
+	v, err := strconv.ParseFloat(string(m[1]), 64)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return v
+}
+
+// stage returns the seconds that a stage has taken so far, in all its runs.
+func (g *gateway) stage(name string) float64 {
+	return g.metric(`chancery_stage_duration_seconds_sum{stage="` + name + `"}`)
+}
+
+// backend answers every request with its name, on the machine's own address: the API server takes no loopback endpoints.
+func backend(t testing.TB, name string) (address string, port int) {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(all, func(a net.Addr) bool {
+		ip := a.(*net.IPNet).IP
+		return ip.To4() != nil && ip.IsGlobalUnicast()
+	})
+	if at < 0 {
+		t.Skip("the machine has no address but the loopback's")
+	}
+	address = all[at].(*net.IPNet).IP.String()
+	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%s %s", name, r.URL.Path) })}
+	go s.Serve(l)
+	t.Cleanup(func() { s.Close() })
+	return address, l.Addr().(*net.TCPAddr).Port
+}
+
+// bed returns a cluster with the definitions, and a namespace of the test's own with a Listener and an open Host.
+func bed(t testing.TB) (c *kubetest.Cluster, client *kubetest.Client, ns string, port int) {
+	t.Helper()
+	c = kubetest.Shared(t)
+	client = kubetest.NewClient(t, c.Config())
+	client.Apply(string(deploy.CRDs))
+	ns = strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	port = freePorts(t, 1)[0]
+	client.Apply(fmt.Sprintf(`
+{apiVersion: v1, kind: Namespace, metadata: {name: %[1]s}}
+---
+apiVersion: getambassador.io/v3alpha1
+kind: Listener
+metadata: {name: l, namespace: %[1]s}
+spec: {port: %[2]d, protocol: HTTP, securityModel: INSECURE, hostBinding: {namespace: {from: SELF}}}
+---
+apiVersion: getambassador.io/v3alpha1
+kind: Host
+metadata: {name: h, namespace: %[1]s}
+spec: {hostname: "*", requestPolicy: {insecure: {action: Route}}}
+---
+apiVersion: getambassador.io/v3alpha1
+kind: KubernetesEndpointResolver
+metadata: {name: endpoint, namespace: %[1]s}
+`, ns, port))
+	return c, client, ns, port
+}
+
+const oneMapping = `
+apiVersion: getambassador.io/v3alpha1
+kind: Mapping
+metadata: {name: %[2]s, namespace: %[1]s}
+spec: {hostname: "*", prefix: /%[2]s/, service: quote, resolver: endpoint, rewrite: ""}
+`
+
+const slice = `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: %[2]s, namespace: %[1]s, labels: {kubernetes.io/service-name: quote}}
+addressType: IPv4
+ports: [{name: http, port: %[4]d, protocol: TCP}]
+endpoints: [{addresses: [%[3]s]}]
+`
+
+func TestFromManifestToAnswer(t *testing.T) {
+	c, client, ns, port := bed(t)
+	address, one := backend(t, "one")
+	_, two := backend(t, "two")
+	client.Apply(fmt.Sprintf(`
+apiVersion: v1
+kind: Service
+metadata: {name: quote, namespace: %s}
+spec: {ports: [{name: http, port: 80, targetPort: http}]}
+`, ns) + "---" + fmt.Sprintf(slice, ns, "s", address, one))
+	g := entrypoint(t, c.Config(), port, "--namespace", ns, "--single-namespace")
+	g.ready()
+
+	legs := []string{"lower", "link", "emit", "compile", "publish", "acknowledge"}
+	before := map[string]float64{}
+	for _, l := range legs {
+		before[l] = g.stage(l)
+	}
+	begun := time.Now()
+	client.Apply(fmt.Sprintf(oneMapping, ns, "new"))
+	applied := time.Since(begun)
+	g.answers("/new/", 200, "one /new/")
+	took := time.Since(begun)
+	for _, l := range legs {
+		t.Logf("%-12s %8.2f ms", l, 1000*(g.stage(l)-before[l]))
+	}
+	t.Logf("%-12s %8.2f ms", "API write", float64(applied.Microseconds())/1000)
+	t.Logf("%-12s %8.2f ms from the begin of the write to the first answer", "all", float64(took.Microseconds())/1000)
+	if took > time.Second {
+		t.Errorf("a Mapping was live after %s, more than a second", took)
+	}
+
+	t.Run("update", func(t *testing.T) {
+		client.Apply(strings.Replace(fmt.Sprintf(oneMapping, ns, "new"), "/new/", "/newer/", 1))
+		t.Logf("effective after %s", g.answers("/newer/", 200, "one /newer/"))
+		g.answers("/new/", 404, "")
+	})
+	t.Run("endpoints past the compiler", func(t *testing.T) {
+		time.Sleep(300 * time.Millisecond)
+		compiles, fast := g.metric("chancery_compiles_total"), g.metric("chancery_endpoint_updates_total")
+		stage := g.stage("endpoints")
+		client.Apply(fmt.Sprintf(slice, ns, "s", address, two))
+		t.Logf("effective after %s", g.answers("/newer/", 200, "two"))
+		if n := g.metric("chancery_compiles_total") - compiles; n != 0 {
+			t.Errorf("%v compiles ran", n)
+		}
+		if n := g.metric("chancery_endpoint_updates_total") - fast; n != 1 {
+			t.Errorf("the fast path was taken %v times", n)
+		}
+		t.Logf("endpoints stage took %.3f ms", 1000*(g.stage("endpoints")-stage))
+		client.Apply(fmt.Sprintf(slice, ns, "more", address, one))
+		g.answers("/newer/", 200, "one")
+		client.Delete(fmt.Sprintf(slice, ns, "s", address, two))
+		kubetest.Eventually(t, 10*time.Second, "only one is left", func(context.Context) bool {
+			for range 10 {
+				if _, b := g.get("/newer/"); !strings.HasPrefix(b, "one") {
+					return false
+				}
+			}
+			return true
+		})
+		if n := g.metric("chancery_compiles_total") - compiles; n != 0 {
+			t.Errorf("%v compiles ran", n)
+		}
+	})
+	t.Run("delete", func(t *testing.T) {
+		client.Delete(fmt.Sprintf(oneMapping, ns, "new"))
+		t.Logf("effective after %s", g.answers("/newer/", 404, ""))
+	})
+}
