@@ -27,7 +27,7 @@ func compressor(c *ir.Compressor, f *faults) *compressorv3.Compressor {
 	return &compressorv3.Compressor{
 		CompressorLibrary: &corev3.TypedExtensionConfig{Name: "envoy.compression.gzip.compressor", TypedConfig: f.pack("compressor_library", library)},
 		ResponseDirectionConfig: &compressorv3.Compressor_ResponseDirectionConfig{
-			CommonConfig:               &compressorv3.Compressor_CommonDirectionConfig{MinContentLength: set(c.MinContentLength), ContentType: c.ContentTypes},
+			CommonConfig:               &compressorv3.Compressor_CommonDirectionConfig{MinContentLength: set(c.MinContentLength), ContentTypeMatcher: names(c.ContentTypes).GetPatterns()},
 			DisableOnEtagHeader:        c.DisableOnETag,
 			RemoveAcceptEncodingHeader: c.RemoveAcceptEncoding,
 		},

@@ -81,7 +81,7 @@ func extAuthzRoute(c *ir.ExtAuthzRoute) *authzv3.ExtAuthzPerRoute {
 		CheckSettings: &authzv3.CheckSettings{ContextExtensions: c.Context}}}
 }
 
-// names matches header names as they are, without regard to case.
+// names matches names of headers or media types as they are, without regard to case.
 func names(list []string) *matcherv3.ListStringMatcher {
 	if len(list) == 0 {
 		return nil

@@ -85,7 +85,7 @@ func filterMessage(x *ir.Filter, present func(string) bool, f *faults) validated
 }
 
 // routeFilters builds a route's settings for filters. asked says that some chain has the filter that asks a service about
-// every request: the gateway's own answers are exempt from it.
+// every request; else settings for it are left out. The gateway's own answers are exempt from it.
 func routeFilters(r *ir.Route, asked bool, f *faults) map[string]*anypb.Any {
 	var out map[string]*anypb.Any
 	put := func(name string, m validated) {
@@ -103,8 +103,10 @@ func routeFilters(r *ir.Route, asked bool, f *faults) map[string]*anypb.Any {
 	for _, name := range sortedKeys(r.Filters) {
 		switch c := r.Filters[name].(type) {
 		case *ir.ExtAuthzRoute:
-			if name == ir.FilterExtAuthz && !r.Own {
-				put(name, extAuthzRoute(c))
+			if name == ir.FilterExtAuthz {
+				if asked && !r.Own {
+					put(name, extAuthzRoute(c))
+				}
 				continue
 			}
 		case *ir.RateLimitRoute:
