@@ -453,7 +453,7 @@ func (j *judgement) inFlight(groups [][]*candidate) (refused, lost [][]*candidat
 }
 
 // patience multiplies the deadline of a unit that is judged alone, so that a busy machine convicts nobody.
-const patience = 4
+const patience = 2
 
 // lockstep judges one group with nothing else in flight, so that the end of the child has one cause; then its members alone. A
 // unit is guilty of ending the child only when it does so twice: something else may have ended it once.
