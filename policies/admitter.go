@@ -340,6 +340,7 @@ type world struct {
 	byTenant   map[string][]*engine.Policy
 	around     map[string]surroundings // by namespace
 	labels     map[string]map[string]string
+	questions  map[string]*question
 	mu         sync.Mutex
 }
 
@@ -354,7 +355,7 @@ func (a *Admitter) newWorld(s *snapshot.Snapshot, supply *Supply, before *world)
 		trusted[o] = true
 	}
 	w := &world{point: a.options.Point, byTenant: map[string][]*engine.Policy{}, around: map[string]surroundings{}}
-	w.labels = map[string]map[string]string{}
+	w.labels, w.questions = map[string]map[string]string{}, map[string]*question{}
 	for o := range s.List(snapshot.KindNamespace) {
 		w.labels[o.Name] = o.Labels
 	}

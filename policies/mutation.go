@@ -101,14 +101,13 @@ func granted(p *engine.Policy, path []string) bool {
 // mutate asks for mutations until none changes the object any more, applies them, and returns the value to judge.
 func (a *Admitter) mutate(ctx context.Context, e *entry) ast.Value {
 	w := a.world
-	asked := slices.DeleteFunc(slices.Clone(e.question.platform), func(p *engine.Policy) bool { return !p.Has(engine.Mutate) })
-	if len(asked) == 0 {
+	if e.question.mutations == nil {
 		return e.value
 	}
 	value, doc := e.value, any(nil)
 	var last []operation
 	for round := 0; ; round++ {
-		answer := w.set.Ask(ctx, engine.Mutate, asked, w.input(e.object, value, nil, "CREATE"), w.store)
+		answer := e.question.mutations.Ask(ctx, w.input(e.object, value, nil, "CREATE"), w.store)
 		e.failures = append(e.failures, answer.Failures...)
 		e.reads = append(e.reads, answer.Reads...)
 		ops := a.operations(e, answer.Results)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -23,12 +24,22 @@ type question struct {
 	broken []*engine.Policy
 	key    string
 	owner  string
+
+	prepared                      sync.Once
+	judge, judgeTenant, mutations *engine.Query
+}
+
+// prepare compiles the questions when they are first asked.
+func (q *question) prepare(s *engine.Set) {
+	q.prepared.Do(func() {
+		q.judge, q.judgeTenant, q.mutations = s.Prepare(engine.Judge, q.platform), s.Prepare(engine.Judge, q.tenant), s.Prepare(engine.Mutate, q.platform)
+	})
 }
 
 // entry is what is known of one object.
 type entry struct {
 	object   *snapshot.Object
-	question question
+	question *question
 	stale    bool
 	value    ast.Value
 	// form is the object after mutations; the object itself when there were none.
@@ -46,8 +57,9 @@ type verdict struct {
 	findings     []snapshot.Diagnostic
 }
 
-func (w *world) question(o *snapshot.Object) question {
-	q := question{owner: w.tenancy.Name(o.Namespace)}
+// question finds which policies are asked about an object; objects of which the same are asked share one.
+func (w *world) question(o *snapshot.Object) *question {
+	q := &question{owner: w.tenancy.Name(o.Namespace)}
 	pick := func(from []*engine.Policy) (out []*engine.Policy) {
 		for _, p := range from {
 			if !p.Spec.Match.Takes(o, q.owner) {
@@ -73,6 +85,10 @@ func (w *world) question(o *snapshot.Object) question {
 		b.WriteByte('|')
 	}
 	q.key = b.String()
+	if have := w.questions[q.key]; have != nil {
+		return have
+	}
+	w.questions[q.key] = q
 	return q
 }
 
@@ -118,24 +134,24 @@ func nonNil(s []string) []string {
 	return s
 }
 
-// input builds the document that rules see.
-func (w *world) input(o *snapshot.Object, object, old ast.Value, operation string) ast.Value {
+// input returns a function that builds the document that rules see.
+func (w *world) input(o *snapshot.Object, object, old ast.Value, operation string) func(parameters *ast.Term) ast.Value {
 	s := w.surround(o)
-	pairs := [][2]*ast.Term{
-		{ast.InternedTerm("object"), ast.NewTerm(object)},
-		{ast.InternedTerm("operation"), ast.InternedTerm(operation)},
-		{ast.InternedTerm("point"), ast.InternedTerm(string(w.point))},
-		{ast.InternedTerm("namespace"), s.namespace},
-		{ast.InternedTerm("tenant"), s.tenant},
-		{ast.InternedTerm("parameters"), noParameters},
+	return func(parameters *ast.Term) ast.Value {
+		pairs := [][2]*ast.Term{
+			{ast.InternedTerm("object"), ast.NewTerm(object)},
+			{ast.InternedTerm("operation"), ast.InternedTerm(operation)},
+			{ast.InternedTerm("point"), ast.InternedTerm(string(w.point))},
+			{ast.InternedTerm("namespace"), s.namespace},
+			{ast.InternedTerm("tenant"), s.tenant},
+			{ast.InternedTerm("parameters"), parameters},
+		}
+		if old != nil {
+			pairs = append(pairs, [2]*ast.Term{ast.InternedTerm("old"), ast.NewTerm(old)})
+		}
+		return ast.NewObject(pairs...)
 	}
-	if old != nil {
-		pairs = append(pairs, [2]*ast.Term{ast.InternedTerm("old"), ast.NewTerm(old)})
-	}
-	return ast.NewObject(pairs...)
 }
-
-var noParameters = ast.ObjectTerm()
 
 // ask fills in the entry. It runs beside other asks.
 func (a *Admitter) ask(e *entry) {
@@ -156,14 +172,12 @@ func (a *Admitter) ask(e *entry) {
 		}
 		e.value = v
 	}
+	e.question.prepare(w.set)
 	ctx := context.Background()
 	value := a.mutate(ctx, e)
 	input := w.input(e.form, value, nil, "CREATE")
-	for _, list := range [][]*engine.Policy{e.question.platform, e.question.tenant} {
-		if len(list) == 0 {
-			continue
-		}
-		answer := w.set.Ask(ctx, engine.Judge, list, input, w.store)
+	for _, q := range []*engine.Query{e.question.judge, e.question.judgeTenant} {
+		answer := q.Ask(ctx, input, w.store)
 		e.results = append(e.results, answer.Results...)
 		e.failures = append(e.failures, answer.Failures...)
 		e.reads = append(e.reads, answer.Reads...)

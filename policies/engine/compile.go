@@ -138,8 +138,11 @@ func (p *pkg) schemas(set *ast.SchemaSet) []*ast.SchemaAnnotation {
 		}
 		return &ast.SchemaAnnotation{Path: path, Schema: ref}
 	}
-	indexPath := ast.DefaultRootRef.Append(ast.StringTerm("chancery")).Append(ast.StringTerm("index"))
-	out := []*ast.SchemaAnnotation{bind(indexPath, "index", schema.Index())}
+	var out []*ast.SchemaAnnotation
+	if slices.ContainsFunc(p.mods, func(m *module) bool { return m.mentions("chancery.index") }) { // it costs the checker a walk over all rules
+		path := ast.DefaultRootRef.Append(ast.StringTerm("chancery")).Append(ast.StringTerm("index"))
+		out = append(out, bind(path, "index", schema.Index()))
+	}
 	if strings.HasPrefix(p.name, mergeRoot) {
 		return append(out, bind(ast.InputRootRef, "merge", schema.MergeInput()))
 	}

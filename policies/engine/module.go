@@ -165,6 +165,11 @@ func (m *module) references() {
 	m.refers = slices.Compact(m.refers)
 }
 
+// mentions reports whether the module names something at or below the path.
+func (m *module) mentions(path string) bool {
+	return slices.ContainsFunc(m.refers, func(to string) bool { return to == path || strings.HasPrefix(to, path+".") })
+}
+
 // belongs says what is wrong with the module's package for its owner; "" when nothing is.
 func (m *module) belongs() (message, help string) {
 	under := func(root string, parts int) bool {
@@ -238,4 +243,30 @@ var enforcements = []api.Enforcement{api.EnforceDeny, api.EnforceWarn, api.Enfor
 func Syntax(m *Module) []snapshot.Diagnostic {
 	_, found := parse(m)
 	return found
+}
+
+// namesParameters reports whether the module asks for each parameter by its name and never for input or the parameters as a whole.
+func (m *module) namesParameters() bool {
+	named := true
+	ast.WalkTerms(m.parsed, func(t *ast.Term) bool {
+		switch v := t.Value.(type) {
+		case ast.Var:
+			named = named && v != ast.InputRootDocument.Value.(ast.Var)
+		case ast.Ref:
+			if v[0].Equal(ast.InputRootDocument) {
+				if len(v) < 2 {
+					named = false
+				} else if s, ok := v[1].Value.(ast.String); !ok || s == "parameters" {
+					if len(v) < 3 {
+						named = false
+					} else if _, constant := v[2].Value.(ast.String); !constant || !ok {
+						named = false
+					}
+				}
+				return len(v) > 1 // what is nested in brackets is rarely input itself; a bare input is caught above
+			}
+		}
+		return false
+	})
+	return named
 }

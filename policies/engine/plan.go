@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -68,13 +69,32 @@ type Answer struct {
 	Reads []index.Key
 }
 
-// plan is a compiled query that asks several policies at once.
-type plan struct {
+// Query is a question to several policies of one owner, compiled. It is safe for concurrent use.
+type Query struct {
+	phase    Phase
 	policies []*Policy
-	body     ast.Body
-	compiler ast.QueryCompiler
-	c        *ast.Compiler
-	err      error
+	groups   []*plan
+	set      *Set
+	alone    sync.Map // *Policy → *plan
+}
+
+// plan asks policies that can share one parameters document, in one evaluation.
+type plan struct {
+	policies   []*Policy
+	parameters *ast.Term
+	body       ast.Body
+	compiler   ast.QueryCompiler
+	c          *ast.Compiler
+	limit      time.Duration
+	err        error
+	outputs    []output
+}
+
+// output is where one entry point's results come out.
+type output struct {
+	policy *Policy
+	entry  string
+	name   ast.Var
 }
 
 // The caps on results.
@@ -83,23 +103,65 @@ const (
 	maxText    = 2000
 )
 
-// Key identifies a question up to its input: the policies that are asked, with their revisions.
-func Key(ph Phase, policies []*Policy) string {
-	var b strings.Builder
-	b.WriteString(string(ph))
+// Prepare compiles a question. Policies that have nothing to say in the phase are left out; the others must be of one owner
+// and not broken. It returns nil when none is left.
+func (s *Set) Prepare(ph Phase, policies []*Policy) *Query {
+	q := &Query{phase: ph, set: s}
 	for _, p := range policies {
-		b.WriteString(" " + p.Tenant + "/" + p.ID + "@" + p.Revision)
+		if p.Has(ph) {
+			q.policies = append(q.policies, p)
+		}
 	}
-	return b.String()
+	if len(q.policies) == 0 {
+		return nil
+	}
+	// Policies are asked together as long as one parameters document serves them all.
+	var groups [][]*Policy
+	var documents []map[string]*ast.Term
+	for _, p := range q.policies {
+		at := slices.IndexFunc(documents, func(d map[string]*ast.Term) bool { return d != nil && p.sharable && fits(d, p.parameters) })
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, nil)
+			if p.sharable {
+				documents = append(documents, map[string]*ast.Term{})
+			} else {
+				documents = append(documents, nil)
+			}
+		}
+		groups[at] = append(groups[at], p)
+		if d := documents[at]; d != nil {
+			p.parameters.Value.(ast.Object).Foreach(func(k, v *ast.Term) { d[k.Value.String()] = v })
+		}
+	}
+	for i, g := range groups {
+		parameters := g[0].parameters
+		if documents[i] != nil && len(g) > 1 {
+			all := ast.NewObject()
+			for _, p := range g {
+				p.parameters.Value.(ast.Object).Foreach(func(k, v *ast.Term) { all.Insert(k, v) })
+			}
+			all.Hash()
+			parameters = ast.NewTerm(all)
+		}
+		q.groups = append(q.groups, s.compile(ph, g, parameters))
+	}
+	return q
 }
 
-func (s *Set) plan(ph Phase, policies []*Policy) *plan {
-	key := Key(ph, policies)
-	if p, ok := s.plans.Load(key); ok {
-		return p.(*plan)
-	}
-	p := &plan{policies: policies, c: s.units[policies[0].Tenant].compiler}
+// fits reports whether the parameters agree with a document on every name that both have.
+func fits(d map[string]*ast.Term, parameters *ast.Term) bool {
+	o, ok := parameters.Value.(ast.Object)
+	return ok && !o.Until(func(k, v *ast.Term) bool {
+		have, there := d[k.Value.String()]
+		return there && !have.Equal(v)
+	})
+}
+
+func (s *Set) compile(ph Phase, policies []*Policy, parameters *ast.Term) *plan {
+	p := &plan{policies: policies, parameters: parameters, c: s.units[policies[0].Tenant].compiler}
 	for i, one := range policies {
+		p.limit = max(p.limit, one.Spec.TimeLimit())
 		for _, e := range ph.entries() {
 			if !one.has[e] {
 				continue
@@ -112,47 +174,49 @@ func (s *Set) plan(ph Phase, policies []*Policy) *plan {
 			for _, part := range strings.Split(one.Package, ".") {
 				ref = append(ref, ast.StringTerm(part))
 			}
-			expr := ast.Equality.Expr(ast.VarTerm(e+"_"+strconv.Itoa(i)), ast.NewTerm(append(ref, ast.StringTerm(name))))
-			if one.usesParameters {
-				expr.With = []*ast.With{{Target: ast.NewTerm(ast.Ref{ast.InputRootDocument, ast.StringTerm("parameters")}), Value: one.parameters}}
-			}
+			out := ast.Var(e + "_" + strconv.Itoa(i))
+			expr := ast.Equality.Expr(ast.NewTerm(out), ast.NewTerm(append(ref, ast.StringTerm(name))))
 			expr.Index = len(p.body)
 			p.body = append(p.body, expr)
+			p.outputs = append(p.outputs, output{one, e, out})
 		}
 	}
 	p.compiler = p.c.QueryCompiler()
 	p.body, p.err = p.compiler.Compile(p.body)
-	have, _ := s.plans.LoadOrStore(key, p)
-	return have.(*plan)
+	return p
 }
 
-// Ask asks the policies, which must be of one owner and not broken, with the input and the data of the store. A policy that
+// Ask asks the question with the data of the store. Input makes the input document for a parameters document. A policy that
 // fails is asked again alone, so that it costs no other its answer.
-func (s *Set) Ask(ctx context.Context, ph Phase, policies []*Policy, input ast.Value, store *index.Store) Answer {
-	policies = slices.DeleteFunc(slices.Clone(policies), func(p *Policy) bool { return !p.Has(ph) })
-	if len(policies) == 0 {
-		return Answer{}
-	}
-	var limit time.Duration
-	for _, p := range policies {
-		limit = max(limit, p.Spec.TimeLimit())
-	}
-	a, err := s.plan(ph, policies).run(ctx, ph, input, store, limit)
-	if err == nil {
+func (q *Query) Ask(ctx context.Context, input func(parameters *ast.Term) ast.Value, store *index.Store) Answer {
+	var a Answer
+	if q == nil {
 		return a
 	}
-	a = Answer{}
-	for _, p := range policies {
-		one, err := s.plan(ph, []*Policy{p}).run(ctx, ph, input, store, p.Spec.TimeLimit())
-		a.Results = append(a.Results, one.Results...)
-		a.Failures = append(a.Failures, one.Failures...)
-		a.Reads = append(a.Reads, one.Reads...)
-		if err != nil {
-			p.Stats.Errors.Add(1)
-			a.Failures = append(a.Failures, p.failure(err))
+	for _, g := range q.groups {
+		one, err := g.run(ctx, input(g.parameters), store)
+		if err == nil {
+			a.add(one)
+			continue
+		}
+		for _, p := range g.policies {
+			alone, ok := q.alone.Load(p)
+			if !ok {
+				alone, _ = q.alone.LoadOrStore(p, q.set.compile(q.phase, []*Policy{p}, p.parameters))
+			}
+			one, err := alone.(*plan).run(ctx, input(p.parameters), store)
+			a.add(one)
+			if err != nil {
+				p.Stats.Errors.Add(1)
+				a.Failures = append(a.Failures, p.failure(err))
+			}
 		}
 	}
 	return a
+}
+
+func (a *Answer) add(b Answer) {
+	a.Results, a.Failures, a.Reads = append(a.Results, b.Results...), append(a.Failures, b.Failures...), append(a.Reads, b.Reads...)
 }
 
 func (p *Policy) failure(err error) Failure {
@@ -184,26 +248,24 @@ func (p *Policy) place(l *ast.Location) snapshot.Position {
 	return snapshot.Position{File: l.File, Line: l.Row}
 }
 
-// run evaluates the query once.
-func (p *plan) run(ctx context.Context, ph Phase, input ast.Value, store *index.Store, limit time.Duration) (Answer, error) {
+// run evaluates the plan once.
+func (p *plan) run(ctx context.Context, input ast.Value, store *index.Store) (Answer, error) {
 	if p.err != nil {
 		return Answer{}, p.err
 	}
 	begun := time.Now()
 	reading := &index.Reading{Tenant: p.policies[0].Tenant}
 	cancel := topdown.NewCancel()
-	timer := time.AfterFunc(limit, cancel.Cancel)
+	timer := time.AfterFunc(p.limit, cancel.Cancel)
 	defer timer.Stop()
 	var a Answer
 	err := topdown.NewQuery(p.body).WithQueryCompiler(p.compiler).WithCompiler(p.c).WithStore(store).WithTransaction(reading).
 		WithInput(ast.NewTerm(input)).WithCancel(cancel).WithStrictBuiltinErrors(true).WithTime(time.Unix(0, 0)).
 		Iter(ctx, func(r topdown.QueryResult) error {
-			for i, one := range p.policies {
-				for _, e := range ph.entries() {
-					if t := r[ast.Var(e+"_"+strconv.Itoa(i))]; t != nil {
-						if f := a.take(one, e, t.Value); f != nil {
-							a.Failures = append(a.Failures, *f)
-						}
+			for _, o := range p.outputs {
+				if t := r[o.name]; t != nil {
+					if f := a.take(o.policy, o.entry, t.Value); f != nil {
+						a.Failures = append(a.Failures, *f)
 					}
 				}
 			}

@@ -36,10 +36,11 @@ type Policy struct {
 	// Stats counts what the policy did, over all sets that had it in this revision.
 	Stats *Stats
 
-	parameters     *ast.Term
-	usesParameters bool
-	has            map[string]bool // names of entry points
-	modules        []*module
+	parameters *ast.Term
+	// sharable says that the rules ask for parameters by name only, so that names of others beside do not matter.
+	sharable bool
+	has      map[string]bool // names of entry points
+	modules  []*module
 }
 
 // Stats counts what a policy did. All fields may be read at any time.

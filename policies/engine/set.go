@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -42,7 +41,6 @@ type Set struct {
 	Findings []snapshot.Diagnostic
 
 	units map[string]*unit
-	plans sync.Map // string → *plan
 }
 
 // Loader makes sets and keeps what the next one can use: parsed modules, and the last good form of each package. It is
@@ -68,8 +66,18 @@ func (l *Loader) Load(in Input) *Set {
 	b.instances()
 	b.set.Digest = b.digest()
 	b.set.Findings = snapshot.SortDiagnostics(b.set.Findings)
-	l.parsed = b.used
+	l.keep(b.used)
 	return b.set
+}
+
+// keep remembers the parsed modules of this set beside those of sets before, as long as these are few: a rollback is then
+// a compile without parsing.
+func (l *Loader) keep(used map[[32]byte]*module) {
+	if len(l.parsed) > 4*len(used)+100 {
+		l.parsed = used
+		return
+	}
+	maps.Copy(l.parsed, used)
 }
 
 type builder struct {
@@ -270,8 +278,11 @@ func (u *unit) closure(p *pkg) string {
 		seen[at] = true
 		for _, m := range at.mods {
 			for _, to := range m.refers {
-				for _, other := range u.packages {
-					if to == other.name || strings.HasPrefix(to, other.name+".") || strings.HasPrefix(other.name, to+".") {
+				if strings.HasPrefix(to, "chancery.index.") || to == "chancery.index" {
+					continue
+				}
+				for name, other := range u.packages {
+					if to == name || strings.HasPrefix(to, name+".") || strings.HasPrefix(name, to+".") {
 						visit(other)
 					}
 				}
@@ -371,8 +382,13 @@ func (b *builder) instance(o *api.Policy, tenant string) *Policy {
 func (b *builder) bind(p *Policy, u *unit, at *pkg) *Policy {
 	p.Rules, p.has, p.Broken = at.rules, at.has, at.broken
 	p.modules = at.mods
-	for _, m := range at.mods {
-		p.usesParameters = p.usesParameters || strings.Contains(string(m.Text), "parameters")
+	p.sharable = true
+	for _, other := range u.packages { // a library package may look at the parameters too
+		if other == at || !other.isPolicy() {
+			for _, m := range other.mods {
+				p.sharable = p.sharable && m.namesParameters()
+			}
+		}
 	}
 	if d := p.finish(at.digest); d != nil && p.Broken == nil {
 		b.report(*d)

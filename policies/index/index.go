@@ -72,6 +72,9 @@ func (x *Index) Update(changes []snapshot.Change) map[Key]struct{} {
 	dirtyHosts, dirtyGrants := map[string]bool{}, map[string]bool{}
 	moved := map[group]int{} // first place that may differ
 	for _, c := range changes {
+		if c.Old != nil && c.New != nil && x.replace(c.Old, c.New) {
+			continue
+		}
 		if c.Old != nil {
 			x.remove(c.Old, dirtyHosts, dirtyGrants, moved)
 		}
@@ -146,6 +149,19 @@ func byAge(a, b *snapshot.Object) int {
 		return 1
 	}
 	return -1
+}
+
+// replace takes up an edit that the tables do not show, which leaves the object where it was. It reports whether it is one.
+func (x *Index) replace(old, now *snapshot.Object) bool {
+	if !counted(old.GroupKind()) || old.GroupKind() == kindGrant || !old.Created.Equal(now.Created) || hostOf(old) != "" || hostOf(now) != "" {
+		return false
+	}
+	list := x.ranks[group{x.tenancy.Name(old.Namespace), old.Kind}]
+	at, found := slices.BinarySearchFunc(list, old, byAge)
+	if found {
+		list[at] = now
+	}
+	return found
 }
 
 func (x *Index) add(o *snapshot.Object, hosts, grants map[string]bool, moved map[group]int) {
