@@ -106,6 +106,7 @@ func (c *Compiler) Compile(s *snapshot.Snapshot) *Result {
 	endpointsAt := time.Now()
 	out := c.emitter.Emit(r.Program)
 	r.Resources = out.Resources
+	r.Changed = out.Changed
 	r.Counts.Emitted = out.Emitted
 	r.Diagnostics = c.diagnostics(r.Snapshot, slices.Concat(refused, out.Diagnostics))
 	c.last = s
@@ -113,6 +114,9 @@ func (c *Compiler) Compile(s *snapshot.Snapshot) *Result {
 	r.Timings = Timings{Admit: admitted.Sub(start), Lower: lowered.Sub(admitted), Link: linkedAt.Sub(lowered), Endpoints: endpointsAt.Sub(linkedAt), Emit: end.Sub(endpointsAt), Total: end.Sub(start)}
 	return r
 }
+
+// Refuse makes the next compiles do without these units of earlier results; texts holds Envoy's sentence for each.
+func (c *Compiler) Refuse(texts map[*ir.Unit]string) { c.emitter.Refuse(texts) }
 
 // Endpoints is the fast path: when nothing but endpoints changed since the last snapshot, it brings those up to date past
 // all other stages and returns the endpoint resources that differ. ok is false when a Compile is needed instead.

@@ -29,6 +29,8 @@ type Result struct {
 	Admitted  *snapshot.Snapshot
 	Program   *ir.Program
 	Resources ir.ResourceSet
+	// Changed are the pieces of Resources that this compiler made since its last result: what has to be proven.
+	Changed []*ir.Unit
 	// Diagnostics of all stages, the snapshot's own findings included, sorted.
 	Diagnostics []snapshot.Diagnostic
 	Counts      Counts

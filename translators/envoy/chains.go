@@ -20,10 +20,17 @@ type chainUnit struct {
 	// missing are the absent clusters that the unavailable one stands in for.
 	missing string
 	standIn bool
+	// shown is the hash of the listener's head with which Envoy was shown the chain.
+	shown uint64
 }
 
 // listener emits one listener: its head, and the chains that hold.
 func (e *Emitter) listener(l *ir.Listener, old *unit[ir.Listener]) *unit[ir.Listener] {
+	head, headHash, f := e.listenerHead(l)
+	if len(f) > 0 {
+		delete(e.chains.listeners, l.Name)
+		return &unit[ir.Listener]{diagnostics: f.diagnostics(unitName("listener", l.Name), leftOut, l.Origins)}
+	}
 	made := e.units.Chains
 	was := e.chains.listeners[l.Name]
 	var diagnostics []snapshot.Diagnostic
@@ -40,6 +47,10 @@ func (e *Emitter) listener(l *ir.Listener, old *unit[ir.Listener]) *unit[ir.List
 		if u.framed == nil {
 			continue
 		}
+		if f := e.showChain(c, u, head, headHash); len(f) > 0 {
+			diagnostics = append(diagnostics, f.diagnostics(unitName("filter chain", c.Name), leftOut, allOrigins(c))...)
+			continue
+		}
 		for _, key := range matchKeys(&c.Match) {
 			owner[key] = c
 		}
@@ -51,22 +62,13 @@ func (e *Emitter) listener(l *ir.Listener, old *unit[ir.Listener]) *unit[ir.List
 		return &unit[ir.Listener]{resource: old.resource, diagnostics: diagnostics}
 	}
 	e.units.Listeners++
-	var f faults
-	m := listenerHead(l, &f)
-	f.check("", m)
-	if _, err := netip.ParseAddr(l.Address); err != nil {
-		f.add(codeValue, "address.socket_address.address", "%q is no IP address", l.Address)
-	}
-	head := f.marshal("", m)
-	if len(chains) == 0 && len(f) == 0 {
+	if len(chains) == 0 {
 		f.add(codeNoChain, "filter_chains", "there is none")
-	}
-	if len(f) > 0 {
 		return &unit[ir.Listener]{diagnostics: append(diagnostics, f.diagnostics(unitName("listener", l.Name), leftOut, l.Origins)...)}
 	}
 	value := append(make([]byte, 0, len(head)+size), head...)
 	hash := newCombiner()
-	hash.add(contentHash(head))
+	hash.add(headHash)
 	for _, c := range chains {
 		value = append(value, c.framed...)
 		hash.add(c.hash)
@@ -75,6 +77,32 @@ func (e *Emitter) listener(l *ir.Listener, old *unit[ir.Listener]) *unit[ir.List
 		resource:    &ir.Resource{Type: ir.TypeListener, Name: l.Name, Version: version(hash.sum()), Value: value, Origins: l.Origins},
 		diagnostics: diagnostics,
 	}
+}
+
+// listenerHead encodes a listener without its chains.
+func (e *Emitter) listenerHead(l *ir.Listener) (head []byte, hash uint64, f faults) {
+	m := listenerHead(l, &f)
+	f.check("", m)
+	if _, err := netip.ParseAddr(l.Address); err != nil {
+		f.add(codeValue, "address.socket_address.address", "%q is no IP address", l.Address)
+	}
+	head = f.marshal("", m)
+	hash = contentHash(head)
+	if len(f) == 0 && !l.UDP { // QUIC alone makes no listener; its chains are shown with it
+		e.refused.show(ir.UnitListener, l.Name, head, hash, l.Origins, &f)
+	}
+	return head, hash, f
+}
+
+// showChain shows Envoy a chain in its listener, unless it has seen it there.
+func (e *Emitter) showChain(c *ir.FilterChain, u *chainUnit, head []byte, headHash uint64) (f faults) {
+	id := identity(ir.UnitChain, u.hash, headHash)
+	if e.refused.blame(id, &f) || u.shown == headHash {
+		return f
+	}
+	u.shown = headHash
+	e.refused.shown = append(e.refused.shown, &ir.Unit{Kind: ir.UnitChain, Name: c.Name, Value: content(u.framed), Frame: head, Origins: allOrigins(c), ID: id})
+	return nil
 }
 
 func sameChains(a, b []*chainUnit) bool {

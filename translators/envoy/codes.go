@@ -58,6 +58,9 @@ var (
 	codeNoChain = snapshot.NewCode("CH-ENVOY-018", "Nothing is left to serve on the listener",
 		"The listener has no filter chain, or each of its chains has been refused.",
 		"Attach a host or TCP route, or fix those whose diagnostics stand beside this one.")
+	codeRefused = snapshot.NewCode("CH-PROOF-010", "Envoy refuses a part of the configuration",
+		"The part passed Chancery's own rules, but the validating Envoy, which carries no traffic, does not take it. It has not reached the traffic.",
+		"Change the object by what Envoy's sentence says; all others are served meanwhile.")
 	codeProgram = snapshot.NewCode("CH-ENVOY-019", "The regular expression is too large",
 		"RE2 compiles the expression to more instructions than the limit, so Envoy would refuse the whole route configuration.",
 		"Shorten the expression, or raise regex_max_size and restart Envoy, which reads it at its start.")

@@ -21,6 +21,8 @@ type Output struct {
 	Resources ir.ResourceSet
 	// Diagnostics have no positions; they are sorted and without duplicates.
 	Diagnostics []snapshot.Diagnostic
+	// Changed are the pieces that Envoy has not been asked about since this Emitter made them.
+	Changed []*ir.Unit
 	// Emitted is the number of units made anew; Units says which.
 	Emitted int
 	Units   Units
@@ -53,6 +55,7 @@ type Emitter struct {
 	// standIn is the unavailable cluster, once something has needed it.
 	standIn *ir.Resource
 	units   Units
+	refused refusals
 }
 
 // NewEmitter returns an Emitter that remembers nothing.
@@ -89,17 +92,17 @@ func (e *Emitter) Emit(p *ir.Program) Output {
 		e.forget(limit)
 		e.asked = asked
 	}
-	e.units = Units{}
-	e.secrets.update(p.Secrets, stamp{}, e.secret)
+	e.units, e.refused.shown = Units{}, nil
+	e.secrets.update(p.Secrets, stamp{refused: e.refused.generation}, e.secret)
 	e.endpoints.update(p.EndpointSets, stamp{}, e.endpointSet)
-	refs := stamp{secrets: e.secrets.world.generation, endpoints: e.endpoints.world.generation}
+	refs := stamp{secrets: e.secrets.world.generation, endpoints: e.endpoints.world.generation, refused: e.refused.generation}
 	e.clusters.update(p.Clusters, refs, e.cluster)
-	refs = stamp{clusters: e.clusters.world.generation}
+	refs = stamp{clusters: e.clusters.world.generation, refused: e.refused.generation}
 	e.routes.update(p.RouteConfigs, refs, e.routeConfig)
-	refs = stamp{secrets: e.secrets.world.generation, clusters: e.clusters.world.generation, routes: e.routes.world.generation}
+	refs = stamp{secrets: e.secrets.world.generation, clusters: e.clusters.world.generation, routes: e.routes.world.generation, refused: e.refused.generation}
 	e.listeners.update(p.Listeners, refs, e.listener)
 
-	out := Output{Emitted: e.units.total(), Units: e.units}
+	out := Output{Emitted: e.units.total(), Units: e.units, Changed: e.refused.shown}
 	out.Diagnostics = slices.Concat(e.secrets.diagnostics, e.endpoints.diagnostics, e.clusters.diagnostics, e.routes.diagnostics, e.listeners.diagnostics)
 	listeners, clashes := withoutClashes(p.Listeners, e.listeners.resources)
 	out.Diagnostics = snapshot.SortDiagnostics(append(out.Diagnostics, clashes...))
@@ -121,19 +124,29 @@ func (e *Emitter) Emit(p *ir.Program) Output {
 }
 
 // finish makes the unit of a message whose faults have been collected.
-func finish[S any](url, kind, name string, value []byte, origins []ir.Origin, f faults) *unit[S] {
-	if len(f) > 0 {
-		return &unit[S]{diagnostics: f.diagnostics(unitName(kind, name), leftOut, origins)}
+func finish[S any](e *Emitter, url string, kind ir.UnitKind, name string, value []byte, origins []ir.Origin, f faults) *unit[S] {
+	u := &unit[S]{}
+	hash := contentHash(value)
+	if len(f) == 0 {
+		u.id = e.refused.show(kind, name, value, hash, origins, &f)
 	}
-	return &unit[S]{resource: &ir.Resource{Type: url, Name: name, Version: version(contentHash(value)), Value: value, Origins: origins}}
+	if len(f) > 0 {
+		u.diagnostics = f.diagnostics(unitName(string(kind), name), leftOut, origins)
+		return u
+	}
+	u.resource = &ir.Resource{Type: url, Name: name, Version: version(hash), Value: value, Origins: origins}
+	return u
 }
 
-func (e *Emitter) secret(s *ir.Secret, _ *unit[ir.Secret]) *unit[ir.Secret] {
+func (e *Emitter) secret(s *ir.Secret, old *unit[ir.Secret]) *unit[ir.Secret] {
+	if old != nil && old.src == s && old.resource != nil && !e.refused.has(old.id) {
+		return old
+	}
 	e.units.Secrets++
 	var f faults
 	m := secretMessage(s, &f)
 	f.check("", m)
-	return finish[ir.Secret](ir.TypeSecret, "secret", s.Name, f.marshal("", m), s.Origins, f)
+	return finish[ir.Secret](e, ir.TypeSecret, ir.UnitSecret, s.Name, f.marshal("", m), s.Origins, f)
 }
 
 func (e *Emitter) endpointSet(s *ir.EndpointSet, _ *unit[ir.EndpointSet]) *unit[ir.EndpointSet] {
@@ -154,13 +167,13 @@ func (e *Emitter) cluster(c *ir.Cluster, old *unit[ir.Cluster]) *unit[ir.Cluster
 		e.needSecret("transport_socket", t.Certificate, &f)
 		e.needSecret("transport_socket", t.Validation, &f)
 	}
-	if len(f) == 0 && old != nil && old.src == c && old.resource != nil {
+	if len(f) == 0 && old != nil && old.src == c && old.resource != nil && !e.refused.has(old.id) {
 		return old
 	}
 	e.units.Clusters++
 	m := clusterMessage(c, &f)
 	f.check("", m)
-	u := finish[ir.Cluster](ir.TypeCluster, "cluster", c.Name, f.marshal("", m), c.Origins, f)
+	u := finish[ir.Cluster](e, ir.TypeCluster, ir.UnitCluster, c.Name, f.marshal("", m), c.Origins, f)
 	if u.resource != nil && c.Discovery == ir.DiscoveryEDS {
 		u.resource.EndpointSet = c.EndpointSet
 	}

@@ -61,12 +61,12 @@ func (e *Emitter) routeList(routes []*ir.Route, hint *routeList) *routeList {
 		for i := head; i < len(routes)-tail; i++ {
 			l.units[i] = e.memo.route(routes[i])
 		}
-		if hint == nil || hint.generation != e.clusters.world.generation || hint.flawed > 0 {
+		if hint == nil || hint.generation != e.routeWorld() || hint.flawed > 0 {
 			hint, head, tail = nil, 0, 0
 		}
 		e.takeParts(l, hint, head, tail)
 		e.memo.lists[keyOf(routes)] = l
-	case l.generation != e.clusters.world.generation:
+	case l.generation != e.routeWorld():
 		for i, u := range l.units {
 			if e.routePart(u) != l.parts[i] {
 				fresh := newRouteList(routes)
@@ -77,7 +77,7 @@ func (e *Emitter) routeList(routes []*ir.Route, hint *routeList) *routeList {
 			}
 		}
 	}
-	l.generation = e.clusters.world.generation
+	l.generation = e.routeWorld()
 	return l
 }
 
@@ -124,6 +124,9 @@ func (e *Emitter) takeParts(l, hint *routeList, head, tail int) {
 	e.memo.revisions++
 	l.revision = e.memo.revisions
 }
+
+// routeWorld changes whenever a route may have to be made anew: both numbers only grow.
+func (e *Emitter) routeWorld() uint64 { return e.clusters.world.generation + e.refused.generation }
 
 // offset returns where the i-th part begins in the joined list.
 func (l *routeList) offset(i int) uint32 {

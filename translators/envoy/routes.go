@@ -20,6 +20,8 @@ type part struct {
 	diagnostics []snapshot.Diagnostic
 	// standIn: it names the unavailable cluster.
 	standIn bool
+	// id is the identity of what Envoy was shown.
+	id uint64
 }
 
 // routeUnit is the memo of one route node: its part, and the cluster names that were missing when that was made.
@@ -32,7 +34,7 @@ type routeUnit struct {
 // routePart returns the route's part for the clusters that exist now.
 func (e *Emitter) routePart(u *routeUnit) *part {
 	missing := e.missingClusters(u.src)
-	if u.part == nil || !slices.Equal(missing, u.missing) {
+	if u.part == nil || !slices.Equal(missing, u.missing) || e.refused.has(u.part.id) {
 		u.part, u.missing = e.buildPart(u.src, missing), missing
 	}
 	return u.part
@@ -92,6 +94,9 @@ func (e *Emitter) buildPart(r *ir.Route, missing []string) *part {
 	programSizes(r, e.maxProgram, &f)
 	checkRoute(m, &f)
 	p.framed, p.hash = f.framed("", fieldRoutes, m)
+	if len(f) == 0 {
+		p.id = e.refused.show(ir.UnitRoute, r.Name, content(p.framed), p.hash, r.Origins, &f)
+	}
 	if len(f) > 0 {
 		p.standIn = false
 		return e.closePart(r, p, f)
@@ -123,6 +128,9 @@ func (e *Emitter) closePart(r *ir.Route, p *part, reasons faults) *part {
 	f.check("", m)
 	p.framed, p.hash = f.framed("", fieldRoutes, m)
 	effect := closed
+	if len(f) == 0 {
+		p.id = e.refused.show(ir.UnitRoute, r.Name, content(p.framed), p.hash, r.Origins, &f)
+	}
 	if len(f) > 0 {
 		p.framed, p.hash, effect = nil, 0, leftOut
 	}
@@ -146,6 +154,8 @@ type hostUnit struct {
 	// head is the encoding of name and domains; nil when they are refused.
 	head        []byte
 	diagnostics []snapshot.Diagnostic
+	// id is the identity of what Envoy was shown.
+	id uint64
 	// uses counts the route configurations that have the virtual host.
 	uses int
 }
@@ -162,6 +172,9 @@ func (e *Emitter) hostHead(v *ir.VirtualHost, domains []string) *hostUnit {
 	m := &routev3.VirtualHost{Name: v.Name, Domains: domains}
 	f.check("", m)
 	u.head = f.marshal("", m)
+	if len(f) == 0 {
+		u.id = e.refused.show(ir.UnitHost, v.Name, u.head, contentHash(u.head), v.Origins, &f)
+	}
 	if len(f) > 0 {
 		u.head = nil
 		u.diagnostics = f.diagnostics(unitName("virtual host", v.Name), leftOut, v.Origins)
@@ -253,7 +266,7 @@ func (e *Emitter) host(v *ir.VirtualHost, taken []string, hint *routeList) *host
 		return u
 	}
 	u := e.memo.hosts[v]
-	if u == nil {
+	if u == nil || e.refused.has(u.id) {
 		u = e.hostHead(v, v.Domains)
 		e.memo.hosts[v] = u
 	}

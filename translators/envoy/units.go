@@ -16,10 +16,12 @@ type unit[S any] struct {
 	diagnostics []snapshot.Diagnostic
 	// refs is the state of the worlds that the unit was checked against.
 	refs stamp
+	// id is the identity of what Envoy was shown.
+	id uint64
 }
 
-// stamp identifies the sets of names that references were resolved in. Equal stamps mean equal sets.
-type stamp struct{ secrets, endpoints, clusters, routes uint64 }
+// stamp identifies the sets of names that references were resolved in, and what Envoy has refused. Equal stamps mean equal sets.
+type stamp struct{ secrets, endpoints, clusters, routes, refused uint64 }
 
 // world is the set of names of one type that others may refer to. Its generation changes with the set.
 type world struct {
