@@ -41,7 +41,7 @@ type Compiler struct {
 	entries   map[snapshot.Ref]*entry
 	readers   map[snapshot.Ref]map[*entry]struct{}
 	listed    map[snapshot.GroupKind]int
-	talking   map[snapshot.Ref]*entry
+	findings  findings
 	linker    *linker.Linker
 	linked    linker.Linked
 	endpoints *endpointTable
@@ -69,7 +69,7 @@ func New(o Options) *Compiler {
 		entries:   map[snapshot.Ref]*entry{},
 		readers:   map[snapshot.Ref]map[*entry]struct{}{},
 		listed:    map[snapshot.GroupKind]int{},
-		talking:   map[snapshot.Ref]*entry{},
+		findings:  findings{locate: o.Locate, lowered: map[snapshot.Ref][]snapshot.Diagnostic{}},
 		linker:    linker.New(o.Merger),
 		endpoints: newEndpointTable(),
 		emitter:   envoy.NewEmitter(envoy.Options{}),
@@ -108,7 +108,7 @@ func (c *Compiler) Compile(s *snapshot.Snapshot) *Result {
 	r.Resources = out.Resources
 	r.Changed = out.Changed
 	r.Counts.Emitted = out.Emitted
-	r.Diagnostics = c.diagnostics(r.Snapshot, slices.Concat(refused, out.Diagnostics))
+	r.Diagnostics = c.findings.list(r.Snapshot, changes, r.Snapshot.Findings(), refused, c.linked.Diagnostics, out.Diagnostics)
 	c.last = s
 	end := time.Now()
 	r.Timings = Timings{Admit: admitted.Sub(start), Lower: lowered.Sub(admitted), Link: linkedAt.Sub(lowered), Endpoints: endpointsAt.Sub(linkedAt), Emit: end.Sub(endpointsAt), Total: end.Sub(start)}
@@ -221,6 +221,7 @@ func (c *Compiler) relower(s *snapshot.Snapshot, ref snapshot.Ref) linker.Change
 	} else {
 		o := s.Get(ref.GroupKind(), ref.Namespace, ref.Name)
 		if o == nil {
+			c.findings.put(s, ref, nil)
 			return edit
 		}
 		e.fragments = c.byKind[ref.GroupKind()].Lower(o, v)
@@ -228,6 +229,11 @@ func (c *Compiler) relower(s *snapshot.Snapshot, ref snapshot.Ref) linker.Change
 	e.refs, e.kinds = v.Reads()
 	c.remember(e)
 	edit.New = e.fragments
+	if e.fragments != nil {
+		c.findings.put(s, ref, e.fragments.Diagnostics)
+	} else {
+		c.findings.put(s, ref, nil)
+	}
 	return edit
 }
 
@@ -242,14 +248,10 @@ func (c *Compiler) remember(e *entry) {
 	for _, k := range e.kinds {
 		c.listed[k]++
 	}
-	if e.fragments != nil && len(e.fragments.Diagnostics) > 0 {
-		c.talking[e.ref] = e
-	}
 }
 
 func (c *Compiler) forget(e *entry) {
 	delete(c.entries, e.ref)
-	delete(c.talking, e.ref)
 	for _, r := range e.refs {
 		delete(c.readers[r], e)
 		if len(c.readers[r]) == 0 {
@@ -259,31 +261,4 @@ func (c *Compiler) forget(e *entry) {
 	for _, k := range e.kinds {
 		c.listed[k]--
 	}
-}
-
-// diagnostics gathers the findings of all stages and gives each the position of its object.
-func (c *Compiler) diagnostics(s *snapshot.Snapshot, emitted []snapshot.Diagnostic) []snapshot.Diagnostic {
-	out := slices.Clone(s.Findings())
-	for _, e := range c.talking {
-		out = append(out, e.fragments.Diagnostics...)
-	}
-	out = append(out, c.linked.Diagnostics...)
-	out = append(out, emitted...)
-	for i := range out {
-		d := &out[i]
-		o := s.Get(d.Object.GroupKind(), d.Object.Namespace, d.Object.Name)
-		if o == nil {
-			continue
-		}
-		if d.APIVersion == "" {
-			d.APIVersion = o.APIVersion
-		}
-		if d.Position == (snapshot.Position{}) {
-			d.Position = o.About(d.Severity, d.Code, "", "", "").Position
-		}
-		if c.options.Locate != nil && d.Path != "" {
-			c.options.Locate(o, d)
-		}
-	}
-	return snapshot.SortDiagnostics(out)
 }
