@@ -26,7 +26,7 @@ type chainUnit struct {
 
 // listener emits one listener: its head, and the chains that hold.
 func (e *Emitter) listener(l *ir.Listener, old *unit[ir.Listener]) *unit[ir.Listener] {
-	head, headHash, f := e.listenerHead(l)
+	head, headHash, id, f := e.listenerHead(l, old)
 	if len(f) > 0 {
 		delete(e.chains.listeners, l.Name)
 		return &unit[ir.Listener]{diagnostics: f.diagnostics(unitName("listener", l.Name), leftOut, l.Origins)}
@@ -59,12 +59,12 @@ func (e *Emitter) listener(l *ir.Listener, old *unit[ir.Listener]) *unit[ir.List
 	}
 	e.chains.listeners[l.Name] = chains
 	if old != nil && old.src == l && old.resource != nil && made == e.units.Chains && sameChains(was, chains) {
-		return &unit[ir.Listener]{resource: old.resource, diagnostics: diagnostics}
+		return &unit[ir.Listener]{resource: old.resource, diagnostics: diagnostics, id: id}
 	}
 	e.units.Listeners++
 	if len(chains) == 0 {
 		f.add(codeNoChain, "filter_chains", "there is none")
-		return &unit[ir.Listener]{diagnostics: append(diagnostics, f.diagnostics(unitName("listener", l.Name), leftOut, l.Origins)...)}
+		return &unit[ir.Listener]{id: id, diagnostics: append(diagnostics, f.diagnostics(unitName("listener", l.Name), leftOut, l.Origins)...)}
 	}
 	value := append(make([]byte, 0, len(head)+size), head...)
 	hash := newCombiner()
@@ -74,13 +74,14 @@ func (e *Emitter) listener(l *ir.Listener, old *unit[ir.Listener]) *unit[ir.List
 		hash.add(c.hash)
 	}
 	return &unit[ir.Listener]{
+		id:          id,
 		resource:    &ir.Resource{Type: ir.TypeListener, Name: l.Name, Version: version(hash.sum()), Value: value, Origins: l.Origins},
 		diagnostics: diagnostics,
 	}
 }
 
-// listenerHead encodes a listener without its chains.
-func (e *Emitter) listenerHead(l *ir.Listener) (head []byte, hash uint64, f faults) {
+// listenerHead encodes a listener without its chains, and shows it unless the old unit was made with it. id is what it was shown as.
+func (e *Emitter) listenerHead(l *ir.Listener, old *unit[ir.Listener]) (head []byte, hash, id uint64, f faults) {
 	m := listenerHead(l, &f)
 	f.check("", m)
 	if _, err := netip.ParseAddr(l.Address); err != nil {
@@ -88,10 +89,13 @@ func (e *Emitter) listenerHead(l *ir.Listener) (head []byte, hash uint64, f faul
 	}
 	head = f.marshal("", m)
 	hash = contentHash(head)
-	if len(f) == 0 && !l.UDP { // QUIC alone makes no listener; its chains are shown with it
+	if len(f) > 0 || l.UDP { // QUIC alone makes no listener; its chains are shown with it
+		return head, hash, 0, f
+	}
+	if id = identity(ir.UnitListener, hash, 0); old == nil || old.id != id || e.refused.has(id) {
 		e.refused.show(ir.UnitListener, l.Name, head, hash, l.Origins, &f)
 	}
-	return head, hash, f
+	return head, hash, id, f
 }
 
 // showChain shows Envoy a chain in its listener, unless it has seen it there.

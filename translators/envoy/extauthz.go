@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"net/http"
+	"strings"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -108,12 +109,16 @@ func closedReply(list []*ir.Filter, present func(string) bool) *hcmv3.LocalReply
 		if !is || !shut(c, present) {
 			continue
 		}
+		who := ""
+		for _, o := range x.Origins {
+			who += " " + o.Namespace + "/" + o.Name
+		}
 		return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{{
 			Filter: &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
 				ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"UAEX"}}}},
 			BodyFormatOverride: &corev3.SubstitutionFormatString{
 				Format: &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: &structpb.Struct{Fields: map[string]*structpb.Value{
-					"message":     structpb.NewStringValue("the AuthService is misconfigured; see its diagnostics"),
+					"message":     structpb.NewStringValue(strings.ReplaceAll("the AuthService"+who+" is misconfigured; see its diagnostics", "%", "%%")),
 					"request_id":  structpb.NewStringValue("%REQ(X-REQUEST-ID)%"),
 					"status_code": structpb.NewNumberValue(http.StatusInternalServerError),
 				}}}},

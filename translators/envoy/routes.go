@@ -130,6 +130,7 @@ func (e *Emitter) closePart(r *ir.Route, p *part, reasons faults) *part {
 	effect := closed
 	if len(f) == 0 {
 		p.id = e.refused.show(ir.UnitRoute, r.Name, content(p.framed), p.hash, r.Origins, &f)
+		reasons = append(reasons, f...)
 	}
 	if len(f) > 0 {
 		p.framed, p.hash, effect = nil, 0, leftOut
