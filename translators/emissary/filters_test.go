@@ -238,6 +238,8 @@ func TestLabels(t *testing.T) {
 		{`labels: {ambassador: [{one: [{generic_key: {value: v}}]}]}`, []string{rls, defaults}, `[{"actions":[{"kind":"remote_address"},{"kind":"generic_key","value":"v"}]}]`, ""},
 		{`labels: {other: [{one: [{generic_key: {value: v}}]}]}`, []string{rls, defaults}, `null`, "warning CH-MAPPING-009 spec.labels[other]"},
 		{`labels: {other: [{one: [{generic_key: {value: v}}]}]}`, []string{`{kind: RateLimitService, metadata: {name: r}, spec: {service: rl, protocol_version: v3, domain: other}}`, defaults}, `[{"actions":[{"kind":"generic_key","value":"o"},{"kind":"generic_key","value":"v"}]}]`, ""},
+		{`labels: {ambassador: [{one: [{request_headers: {key: k, header_name: X-H, omit_if_not_present: true}}]}]}`, []string{rls},
+			`[{"actions":[{"kind":"request_header","key":"k","header":"X-H"}]}]`, "info CH-MAPPING-009 spec.labels[ambassador][0].one"},
 		{`labels: {ambassador: [{one: [{generic_key: {value: v}}]}]}`, nil, `null`, "info CH-MAPPING-009 spec.labels"},
 	} {
 		spec := "prefix: /, service: s"

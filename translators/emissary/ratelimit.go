@@ -82,6 +82,13 @@ func (l *lowering) routeLabels(r *ir.Route, spec *api.MappingSpec) {
 				actions = append(actions, a)
 			}
 		}
+		if allOptional(actions) {
+			// Envoy would ask about a descriptor without entries where all headers are absent.
+			for i := range actions {
+				actions[i].Optional = false
+			}
+			l.report(snapshot.Info, codeMappingLabels, path, "omit_if_not_present has no effect where every label of the group has it: the group is left out where one is absent", "add a label that is always there")
+		}
 		if len(actions) > 0 {
 			out = append(out, ir.RateLimitDescriptor{Actions: actions})
 		}
@@ -105,6 +112,10 @@ func (l *lowering) routeLabels(r *ir.Route, spec *api.MappingSpec) {
 	if len(out) > 0 {
 		setFilter(r, ir.FilterRateLimit, &ir.RateLimitRoute{Descriptors: out})
 	}
+}
+
+func allOptional(actions []ir.RateLimitAction) bool {
+	return len(actions) > 0 && !slices.ContainsFunc(actions, func(a ir.RateLimitAction) bool { return !a.Optional })
 }
 
 // labelAction makes one entry of a descriptor.
