@@ -162,6 +162,9 @@ func (u *unit) blame(e *ast.Error) (snapshot.Diagnostic, *pkg) {
 		for _, m := range u.packages[name].mods {
 			if m.File == e.Location.File {
 				code, message, help := explainError(e)
+				if code == codeTypes && len(u.packages[name].kinds) == 0 && strings.HasPrefix(message, "undefined ref: input.object") {
+					help += "; rules about other kinds than Emissary's name them in match.kinds"
+				}
 				return m.about(code, e.Location, message, help), u.packages[name]
 			}
 		}

@@ -148,21 +148,41 @@ func (m *module) references() {
 			note(r)
 		}
 	}
-	ast.WalkRefs(m.parsed, func(r ast.Ref) bool {
-		if r.Equal(m.parsed.Package.Path) {
-			return false
+	m.walk(func(r ast.Ref) { note(r) }, func(v ast.Var, at *ast.Location) {
+		if v == ast.DefaultRootDocument.Value.(ast.Var) && m.wild == nil {
+			m.wild = cmp.Or(at, m.parsed.Package.Location)
 		}
-		return note(r)
-	})
-	ast.WalkTerms(m.parsed, func(t *ast.Term) bool {
-		if v, ok := t.Value.(ast.Var); ok && v == ast.DefaultRootDocument.Value.(ast.Var) && m.wild == nil {
-			m.wild = cmp.Or(t.Location, m.parsed.Package.Location)
-		}
-		_, isRef := t.Value.(ast.Ref)
-		return isRef // the head of a reference is no mention of data as a whole
 	})
 	slices.Sort(m.refers)
 	m.refers = slices.Compact(m.refers)
+}
+
+// walk visits every reference and every variable that stands alone in the rules, what is nested in brackets included.
+func (m *module) walk(ref func(ast.Ref), alone func(ast.Var, *ast.Location)) {
+	var v *ast.GenericVisitor
+	v = ast.NewGenericVisitor(func(x any) bool {
+		t, ok := x.(*ast.Term)
+		if !ok {
+			return false
+		}
+		switch value := t.Value.(type) {
+		case ast.Var:
+			alone(value, t.Location)
+		case ast.Ref:
+			ref(value)
+			if _, plain := value[0].Value.(ast.Var); !plain {
+				v.Walk(value[0])
+			}
+			for _, step := range value[1:] {
+				v.Walk(step)
+			}
+			return true
+		}
+		return false
+	})
+	for _, r := range m.parsed.Rules {
+		v.Walk(r)
+	}
 }
 
 // mentions reports whether the module names something at or below the path.
@@ -248,25 +268,24 @@ func Syntax(m *Module) []snapshot.Diagnostic {
 // namesParameters reports whether the module asks for each parameter by its name and never for input or the parameters as a whole.
 func (m *module) namesParameters() bool {
 	named := true
-	ast.WalkTerms(m.parsed, func(t *ast.Term) bool {
-		switch v := t.Value.(type) {
-		case ast.Var:
-			named = named && v != ast.InputRootDocument.Value.(ast.Var)
-		case ast.Ref:
-			if v[0].Equal(ast.InputRootDocument) {
-				if len(v) < 2 {
-					named = false
-				} else if s, ok := v[1].Value.(ast.String); !ok || s == "parameters" {
-					if len(v) < 3 {
-						named = false
-					} else if _, constant := v[2].Value.(ast.String); !constant || !ok {
-						named = false
-					}
-				}
-				return len(v) > 1 // what is nested in brackets is rarely input itself; a bare input is caught above
+	input := ast.InputRootDocument.Value.(ast.Var)
+	m.walk(func(r ast.Ref) {
+		if !r[0].Equal(ast.InputRootDocument) {
+			return
+		}
+		field, constant := ast.String(""), false
+		if len(r) > 1 {
+			field, constant = r[1].Value.(ast.String)
+		}
+		if !constant {
+			named = false
+		} else if field == "parameters" {
+			if len(r) < 3 {
+				named = false
+			} else if _, constant = r[2].Value.(ast.String); !constant {
+				named = false
 			}
 		}
-		return false
-	})
+	}, func(v ast.Var, _ *ast.Location) { named = named && v != input })
 	return named
 }

@@ -6,6 +6,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/open-policy-agent/opa/v1/ast"
@@ -20,6 +23,9 @@ func Value(text []byte) (ast.Value, error) {
 
 // maxDepth bounds the nesting of a document.
 const maxDepth = 1000
+
+// maxDigits bounds the text of a number.
+const maxDigits = 300
 
 func value(d *jsontext.Decoder) (ast.Value, error) {
 	if d.StackDepth() > maxDepth {
@@ -60,7 +66,13 @@ func value(d *jsontext.Decoder) (ast.Value, error) {
 	case '"':
 		return ast.String(t.String()), nil
 	case '0':
-		return ast.Number(json.Number(t.String())), nil
+		n := t.String()
+		if len(n) > maxDigits || strings.ContainsAny(n, "eE") {
+			if f, err := strconv.ParseFloat(n, 64); err != nil || len(n) > maxDigits || f != 0 && math.Abs(f) < 1e-300 {
+				return nil, fmt.Errorf("number %.20s... is out of range", n) // arithmetic on it could take for ever
+			}
+		}
+		return ast.Number(json.Number(n)), nil
 	case 't', 'f':
 		return ast.Boolean(t.Bool()), nil
 	}
