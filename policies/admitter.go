@@ -50,6 +50,7 @@ type Admitter struct {
 	// expiry is when the next exception ends or comes near its end; zero for never.
 	expiry time.Time
 	merges map[string]*merged
+	review *review
 }
 
 // Counts says how much work Admit did in all; tests assert on it instead of on time.

@@ -39,6 +39,8 @@ type fault struct {
 // Change is one field that a policy set.
 type Change struct {
 	Path string `json:"path"`
+	// Steps are the names and places that the path is made of. A parent that was absent is a change of its own, with all that is below.
+	Steps []string `json:"-"`
 	// Old and New are JSON; nil for a field that is absent.
 	Old    json.RawMessage `json:"old,omitempty"`
 	New    json.RawMessage `json:"new,omitempty"`
@@ -107,7 +109,7 @@ func (a *Admitter) mutate(ctx context.Context, e *entry) ast.Value {
 	value, doc := e.value, any(nil)
 	var last []operation
 	for round := 0; ; round++ {
-		answer := e.question.mutations.Ask(ctx, w.input(e.object, value, nil, "CREATE"), w.store)
+		answer := e.question.mutations.Ask(ctx, a.input(e.object, value), w.store)
 		e.failures = append(e.failures, answer.Failures...)
 		e.reads = append(e.reads, answer.Reads...)
 		ops := a.operations(e, answer.Results)
@@ -320,11 +322,15 @@ func (a *Admitter) adopt(e *entry, doc any, done []operation, value ast.Value) a
 	seen := map[string]bool{}
 	for i := len(done) - 1; i >= 0; i-- {
 		op := done[i]
-		if seen[op.where()] {
+		path := op.path
+		for len(path) > 1 && lookup(before, path[:len(path)-1]) == nil { // the parent is new too
+			path = path[:len(path)-1]
+		}
+		c := Change{Path: strings.Join(path, "."), Steps: path, Old: lookup(before, path), New: lookup(doc, path), Policy: op.result.Policy.ID, Rule: op.result.Rule.Position.String()}
+		if seen[c.Path] {
 			continue
 		}
-		seen[op.where()] = true
-		c := Change{Path: op.where(), Old: lookup(before, op.path), New: lookup(doc, op.path), Policy: op.result.Policy.ID, Rule: op.result.Rule.Position.String()}
+		seen[c.Path] = true
 		e.mutation.changes = append(e.mutation.changes, c)
 		was := "was absent"
 		if c.Old != nil {
@@ -334,7 +340,7 @@ func (a *Admitter) adopt(e *entry, doc any, done []operation, value ast.Value) a
 		if c.New == nil {
 			message = fmt.Sprintf("policy %s removed %s (%s)", c.Policy, c.Path, was)
 		}
-		e.mutation.notes = append(e.mutation.notes, about(e.object, snapshot.Info, codeMutated, op.result.Policy, op.result.Rule, c.Path, message, ""))
+		e.mutation.notes = append(e.mutation.notes, about(e.object, snapshot.Info, codeMutated, op.result.Policy, op.result.Rule, op.where(), message, ""))
 	}
 	slices.SortFunc(e.mutation.changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	return value

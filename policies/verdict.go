@@ -135,8 +135,12 @@ func nonNil(s []string) []string {
 }
 
 // input returns a function that builds the document that rules see.
-func (w *world) input(o *snapshot.Object, object, old ast.Value, operation string) func(parameters *ast.Term) ast.Value {
-	s := w.surround(o)
+func (a *Admitter) input(o *snapshot.Object, object ast.Value) func(parameters *ast.Term) ast.Value {
+	w := a.world
+	s, operation, old := w.surround(o), "CREATE", ast.Value(nil)
+	if a.review != nil && a.review.ref == o.Ref {
+		operation, old = a.review.operation, a.review.old
+	}
 	return func(parameters *ast.Term) ast.Value {
 		pairs := [][2]*ast.Term{
 			{ast.InternedTerm("object"), ast.NewTerm(object)},
@@ -175,7 +179,7 @@ func (a *Admitter) ask(e *entry) {
 	e.question.prepare(w.set)
 	ctx := context.Background()
 	value := a.mutate(ctx, e)
-	input := w.input(e.form, value, nil, "CREATE")
+	input := a.input(e.form, value)
 	for _, q := range []*engine.Query{e.question.judge, e.question.judgeTenant} {
 		answer := q.Ask(ctx, input, w.store)
 		e.results = append(e.results, answer.Results...)

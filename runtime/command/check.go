@@ -17,7 +17,7 @@ import (
 )
 
 func (a *app) checkCommand() *cobra.Command {
-	var format string
+	var format, admission string
 	var timed, failOnWarning bool
 	c := &cobra.Command{
 		Use:   "check PATH...",
@@ -27,9 +27,19 @@ right. Where an Envoy binary is found, Envoy is asked for its verdict too (--env
 		Example: `  chancery check manifests/
   chancery check --format github manifests/           # annotations in a GitHub workflow
   chancery check --format sarif manifests/ > out.sarif
+  chancery check --policies guardrails/ manifests/
+  chancery check --policies guardrails/ --admission-review review.json
   helm template shop ./chart | chancery check --fail-on-warning -`,
-		Args: needPaths,
+		Args: func(c *cobra.Command, args []string) error {
+			if admission != "" {
+				return nil
+			}
+			return needPaths(c, args)
+		},
 		RunE: func(c *cobra.Command, paths []string) error {
+			if admission != "" {
+				return a.reviewAdmission(c.Context(), admission, paths)
+			}
 			if !slices.Contains(report.Formats(), format) {
 				return usage("--format %q is not known; right is one of %s", format, strings.Join(report.Formats(), ", "))
 			}
@@ -75,6 +85,7 @@ right. Where an Envoy binary is found, Envoy is asked for its verdict too (--env
 		},
 	}
 	c.Flags().StringVar(&format, "format", "text", strings.Join(report.Formats(), ", "))
+	c.Flags().StringVar(&admission, "admission-review", "", "answer this Kubernetes AdmissionReview (a file, or -) as the webhook would; PATHs are the world around the object")
 	c.Flags().BoolVar(&timed, "timings", false, "print one line of JSON with nanoseconds per stage and counts to standard error")
 	c.Flags().BoolVar(&failOnWarning, "fail-on-warning", false, "exit with 4 when there are warnings")
 	return c
