@@ -61,6 +61,8 @@ type Counts struct {
 	Linked int
 	// Emitted is the number of units (routes, clusters, chains, listeners, secrets, virtual hosts) marshalled anew.
 	Emitted int
+	// Shown is the number of units that had to be proven; whoever does that fills it in.
+	Shown int
 	// EndpointSets is the number of endpoint sets made anew.
 	EndpointSets int
 }

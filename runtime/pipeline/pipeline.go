@@ -21,12 +21,16 @@ type Compiler interface {
 	Compile(*snapshot.Snapshot) *translators.Result
 	// Endpoints is the fast path: ok only if nothing but endpoints changed since the last snapshot that it was given.
 	Endpoints(*snapshot.Snapshot) (changed []*ir.Resource, ok bool)
+	// Refuse makes the next compiles do without units of earlier results; texts holds Envoy's sentence for each.
+	Refuse(texts map[*ir.Unit]string)
 }
 
 // Publisher hands resources to Envoys; *xds.Server is one.
 type Publisher interface {
-	// Publish returns the number of the publication.
-	Publish(ir.ResourceSet) uint64
+	// EndpointMark marks the moment before a compile. PublishSince returns the number of the publication; endpoint changes that
+	// were published after the mark outlive it.
+	EndpointMark() uint64
+	PublishSince(set ir.ResourceSet, mark uint64) uint64
 	PublishEndpoints(changed []*ir.Resource, removed []string)
 }
 
@@ -36,8 +40,10 @@ type Options struct {
 	NewCompiler func() Compiler
 	Cold        bool
 	Publisher   Publisher
-	Metrics     *metrics.Metrics
-	Log         *slog.Logger
+	// Prover judges each result before it is published; nil publishes what compiles.
+	Prover  Prover
+	Metrics *metrics.Metrics
+	Log     *slog.Logger
 	// Resolve, which may be nil, brings the positions of findings up to date, in place.
 	Resolve func([]snapshot.Diagnostic)
 	// Changed is told of findings that appeared and vanished; calls do not overlap.
@@ -52,6 +58,8 @@ type Pipeline struct {
 	next     chan *snapshot.Snapshot
 	compiler Compiler
 	heard    []snapshot.Diagnostic // the source's findings that the last compile took up
+	last     *snapshot.Snapshot    // as it was delivered
+	again    <-chan time.Time      // the last snapshot is to be proven once more then; nil for not
 
 	mu       sync.Mutex
 	result   *translators.Result
@@ -89,44 +97,74 @@ func (p *Pipeline) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case s := <-p.next:
-			p.step(s)
+			p.step(ctx, s)
+		case <-p.again:
+			p.again = nil
+			p.compileStep(ctx, p.last)
 		}
 	}
 }
 
-func (p *Pipeline) step(s *snapshot.Snapshot) {
+func (p *Pipeline) step(ctx context.Context, s *snapshot.Snapshot) {
+	p.setBusy(time.Now())
+	defer p.setBusy(time.Time{})
+	if p.compiler != nil && !p.options.Cold && p.again == nil && p.fast(s) {
+		return
+	}
+	p.compileStep(ctx, s)
+}
+
+// fast publishes a snapshot in which nothing but endpoints has changed; it returns false for others.
+func (p *Pipeline) fast(s *snapshot.Snapshot) bool {
+	o, begun := p.options, time.Now()
+	if !slices.Equal(p.heard, s.Findings()) {
+		return false
+	}
+	changed, ok := p.compiler.Endpoints(p.take(s))
+	if !ok {
+		return false
+	}
+	s.Forget()
+	p.last = s
+	o.Metrics.Stage("endpoints", time.Since(begun))
+	at := time.Now()
+	o.Publisher.PublishEndpoints(changed, nil)
+	o.Metrics.Stage("publish", time.Since(at))
+	o.Metrics.EndpointsUpdated()
+	o.Log.Debug("endpoints published", "changed", len(changed), "took", time.Since(begun))
+	if o.Published != nil {
+		o.Published(p.Result(), 0)
+	}
+	return true
+}
+
+// compileStep compiles, proves and publishes a snapshot.
+func (p *Pipeline) compileStep(ctx context.Context, s *snapshot.Snapshot) {
 	begun := time.Now()
 	p.setBusy(begun)
 	defer p.setBusy(time.Time{})
 	o := p.options
-	if p.compiler != nil && !o.Cold && slices.Equal(p.heard, s.Findings()) {
-		if changed, ok := p.compiler.Endpoints(s); ok {
-			s.Forget()
-			o.Metrics.Stage("endpoints", time.Since(begun))
-			at := time.Now()
-			o.Publisher.PublishEndpoints(changed, nil)
-			o.Metrics.Stage("publish", time.Since(at))
-			o.Metrics.EndpointsUpdated()
-			o.Log.Debug("endpoints published", "changed", len(changed), "took", time.Since(begun))
-			if o.Published != nil {
-				o.Published(p.Result(), 0)
-			}
-			return
-		}
+	p.last, p.again = s, nil
+	mark := o.Publisher.EndpointMark()
+	r, proof, ok := p.prove(ctx)
+	if !ok {
+		return
 	}
-	if p.compiler == nil || o.Cold {
-		p.compiler = o.NewCompiler()
+	if proof.Retry > 0 {
+		p.again = time.After(proof.Retry)
 	}
-	r := p.compiler.Compile(s)
-	p.heard = s.Findings()
-	s.Forget() // what was before is of no use any more, and must not be held
-	for stage, took := range map[string]time.Duration{
-		"lower": r.Timings.Lower, "link": r.Timings.Link, "emit": r.Timings.Emit, "compile": time.Since(begun),
-	} {
-		o.Metrics.Stage(stage, took)
+	if o.Prover != nil {
+		p.mu.Lock()
+		p.added["proof of units"] = proof.Findings
+		p.mu.Unlock()
+	}
+	if proof.Hold {
+		o.Log.Warn("the configuration is not published: nobody can prove it", "retry", proof.Retry)
+		p.tell()
+		return
 	}
 	at := time.Now()
-	publication := o.Publisher.Publish(r.Resources)
+	publication := o.Publisher.PublishSince(r.Resources, mark)
 	o.Metrics.Stage("publish", time.Since(at))
 	o.Metrics.Compiled(r.Counts.Objects)
 	p.mu.Lock()
@@ -138,10 +176,30 @@ func (p *Pipeline) step(s *snapshot.Snapshot) {
 		n += len(rs)
 	}
 	o.Log.Info("configuration published", "resources", n, "objects", r.Counts.Objects, "lowered", r.Counts.Lowered,
-		"emitted", r.Counts.Emitted, "took", time.Since(begun).Round(10*time.Microsecond))
+		"emitted", r.Counts.Emitted, "proven", r.Counts.Shown, "took", time.Since(begun).Round(10*time.Microsecond))
 	if o.Published != nil {
 		o.Published(r, publication)
 	}
+}
+
+// compile compiles what is to be compiled of the last snapshot.
+func (p *Pipeline) compile() *translators.Result {
+	o, begun := p.options, time.Now()
+	if p.compiler == nil || o.Cold {
+		p.compiler = o.NewCompiler()
+	}
+	s := p.last
+	taken := p.take(s)
+	r := p.compiler.Compile(taken)
+	p.heard = s.Findings()
+	taken.Forget() // what was before is of no use any more, and must not be held
+	s.Forget()
+	for stage, took := range map[string]time.Duration{
+		"lower": r.Timings.Lower, "link": r.Timings.Link, "emit": r.Timings.Emit, "compile": time.Since(begun),
+	} {
+		o.Metrics.Stage(stage, took)
+	}
+	return r
 }
 
 // Add puts the findings of another stage beside the compiler's; they replace the last ones under the same name.

@@ -52,7 +52,14 @@ func (r *recorder) Endpoints(*snapshot.Snapshot) ([]*ir.Resource, bool) {
 	return nil, r.fast
 }
 
-func (r *recorder) Publish(ir.ResourceSet) uint64             { r.note("publish"); return 1 }
+func (r *recorder) EndpointMark() uint64 { return 7 }
+
+func (r *recorder) PublishSince(_ ir.ResourceSet, mark uint64) uint64 {
+	r.note("publish")
+	return mark
+}
+
+func (r *recorder) Refuse(texts map[*ir.Unit]string)          { r.note("refuse:%d", len(texts)) }
 func (r *recorder) PublishEndpoints([]*ir.Resource, []string) { r.note("publish-endpoints") }
 
 // world returns a snapshot of n Services.
@@ -98,7 +105,7 @@ func TestSteps(t *testing.T) {
 			o.Cold = c.cold
 			p := New(o)
 			for _, s := range c.in {
-				p.step(s)
+				p.step(t.Context(), s)
 			}
 			if r.said() != c.want {
 				t.Errorf("got  %s\nwant %s", r.said(), c.want)
@@ -151,14 +158,14 @@ func TestFindings(t *testing.T) {
 	if p.Result() != nil || p.Findings() != nil {
 		t.Error("something is there before the first snapshot")
 	}
-	p.step(world(1))
+	p.step(t.Context(), world(1))
 	p.Add("other", []snapshot.Diagnostic{b})
 	p.Add("other", []snapshot.Diagnostic{b})
 	if ds := p.Findings(); len(ds) != 2 || ds[0].Position.Line != 7 {
 		t.Errorf("findings %v", ds)
 	}
 	r.ds = nil
-	p.step(world(2))
+	p.step(t.Context(), world(2))
 	p.Add("other", nil)
 	if got := strings.Join(told, " "); got != "+a +b -a -b" {
 		t.Errorf("told %s", got)

@@ -1,0 +1,230 @@
+// Package quarantine keeps out of the traffic what the validating Envoy refuses, and as little else as possible. An object whose
+// new form is refused goes on in its last good form; one that never had a good form loses what is refused of it. Everything
+// else is published in the same step.
+package quarantine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/chancery-gateway/chancery/runtime/pipeline"
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/translators"
+	"github.com/chancery-gateway/chancery/translators/ir"
+	"github.com/chancery-gateway/chancery/xds/validator"
+)
+
+// The findings of this stage.
+var (
+	// Held is about an object whose last good form is served.
+	Held = snapshot.NewCode("CH-PROOF-011", "Envoy refuses the object's new form; its last good form is served",
+		"What is made of the object was shown to an Envoy that carries no traffic, and that one does not take it.",
+		"Change the object by what Envoy's sentence says. Its next form is tried at once.")
+	// Unproven says that there is no Envoy to ask.
+	Unproven = snapshot.NewCode("CH-PROOF-012", "There is no validating Envoy",
+		"The Envoy that judges configuration before the traffic sees it does not start, so only Chancery's own rules are applied.",
+		"See why it does not start. With --require-validator nothing is published until it does.")
+)
+
+// Judge gives verdicts; *validator.Validator is one.
+type Judge interface {
+	Judge(ctx context.Context, units []*ir.Unit) (validator.Verdicts, error)
+}
+
+// Options are what a quarantine works with.
+type Options struct {
+	// Open is called when there is something to judge for the first time, and again while it fails. The bootstrap is the one with
+	// which the traffic's Envoy starts.
+	Open func(context.Context, *ir.Bootstrap) (Judge, error)
+	// Require holds back what nobody could judge; otherwise it is served with a warning.
+	Require bool
+	// Dir keeps the last good forms of all objects between runs; "" for nowhere.
+	Dir string
+	Log *slog.Logger
+}
+
+// Quarantine is the proof stage of one pipeline.
+type Quarantine struct {
+	options Options
+	judge   Judge
+
+	// pending are units that nobody could judge yet; only Prove looks at them.
+	pending map[uint64]*ir.Unit
+
+	mu    sync.Mutex // never held while Envoy is asked
+	cases []*holding
+	good  *snapshot.Snapshot // the objects of the last proven result
+}
+
+// holding is one refused unit and the objects that are served in their last good form because of it.
+type holding struct {
+	unit    *ir.Unit
+	text    string
+	since   time.Time
+	members []member
+}
+
+// member is one object: the form that is refused, and the one that was good.
+type member struct {
+	refused, good *snapshot.Object
+}
+
+// New returns a quarantine. It fails when the last good forms of an earlier run are there but cannot be used; the quarantine is
+// usable then and starts without any.
+func New(o Options) (*Quarantine, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	q := &Quarantine{options: o, pending: map[uint64]*ir.Unit{}, good: snapshot.Empty()}
+	good, err := load(o.Dir)
+	if good != nil {
+		q.good = good
+	}
+	return q, err
+}
+
+// Take implements pipeline.Prover: each object whose form is refused stands in its last good one, until any of those that were
+// refused together changes.
+func (q *Quarantine) Take(s *snapshot.Snapshot) *snapshot.Snapshot {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.cases = slices.DeleteFunc(q.cases, func(h *holding) bool {
+		return slices.ContainsFunc(h.members, func(m member) bool {
+			now := s.Get(m.refused.GroupKind(), m.refused.Namespace, m.refused.Name)
+			return now == nil || now.Hash != m.refused.Hash
+		})
+	})
+	if len(q.cases) == 0 {
+		return s
+	}
+	var put []*snapshot.Object
+	for _, h := range q.cases {
+		for _, m := range h.members {
+			put = append(put, m.good)
+		}
+	}
+	return s.Derive(put, nil, s.Findings())
+}
+
+// retry is the time after which what nobody could judge is tried again.
+const retry = time.Second
+
+// Prove implements pipeline.Prover.
+func (q *Quarantine) Prove(ctx context.Context, s *snapshot.Snapshot, r *translators.Result) pipeline.Proof {
+	units := slices.Clone(r.Changed)
+	if len(q.pending) > 0 {
+		new := map[uint64]bool{}
+		for _, u := range units {
+			new[u.ID] = true
+		}
+		for id, u := range q.pending {
+			if !new[id] {
+				units = append(units, u)
+			}
+		}
+		slices.SortStableFunc(units, func(a, b *ir.Unit) int { return compareUnits(a, b) })
+	}
+	var verdicts validator.Verdicts
+	var err error
+	if q.judge == nil {
+		q.judge, err = q.options.Open(ctx, r.Program.Bootstrap)
+	}
+	if err == nil {
+		if len(units) > 0 {
+			verdicts, err = q.judge.Judge(ctx, units)
+		}
+	} else {
+		verdicts.Unjudged = units
+	}
+	clear(q.pending)
+	for _, u := range verdicts.Unjudged {
+		q.pending[u.ID] = u
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	p := pipeline.Proof{Refused: map[*ir.Unit]string{}}
+	for _, u := range units { // in their order, not the map's
+		text, refused := verdicts.Refused[u]
+		if !refused {
+			continue
+		}
+		p.Again = true
+		q.options.Log.Warn("Envoy refuses a part of the configuration", "kind", string(u.Kind), "name", u.Name, "origins", u.Origins, "text", text)
+		if h := q.hold(u, text, s, r.Snapshot); h != nil {
+			q.cases = append(q.cases, h)
+		} else {
+			p.Refused[u] = text
+		}
+	}
+	if err != nil {
+		p.Retry = retry
+		p.Hold = q.options.Require
+		what := "only Chancery's own rules are applied"
+		if p.Hold {
+			what = "nothing new is published"
+		}
+		p.Findings = append(p.Findings, snapshot.Diagnostic{Severity: snapshot.Warning, Code: Unproven, Message: fmt.Sprintf("%v; %s", err, what)})
+	}
+	p.Findings = append(p.Findings, q.findings(s)...)
+	if !p.Again && len(q.pending) == 0 && err == nil {
+		q.good = r.Snapshot
+	}
+	return p
+}
+
+func compareUnits(a, b *ir.Unit) int {
+	switch {
+	case a.ID < b.ID:
+		return -1
+	case a.ID > b.ID:
+		return 1
+	}
+	return 0
+}
+
+// hold puts objects that the unit was made from into their last good form: those that have changed since. It returns nil when there
+// are none, so that the unit itself must go. given is what the source delivered, compiled what the unit was made from.
+func (q *Quarantine) hold(u *ir.Unit, text string, given, compiled *snapshot.Snapshot) *holding {
+	h := &holding{unit: u, text: text, since: time.Now()}
+	for _, ref := range u.Origins {
+		now := compiled.Get(ref.GroupKind(), ref.Namespace, ref.Name)
+		was := q.good.Get(ref.GroupKind(), ref.Namespace, ref.Name)
+		source := given.Get(ref.GroupKind(), ref.Namespace, ref.Name)
+		if now == nil || was == nil || source == nil || now.Hash == was.Hash {
+			continue
+		}
+		h.members = append(h.members, member{refused: source, good: was})
+	}
+	if len(h.members) == 0 {
+		return nil
+	}
+	return h
+}
+
+// findings says of each held object what Envoy said of it.
+func (q *Quarantine) findings(s *snapshot.Snapshot) []snapshot.Diagnostic {
+	var ds []snapshot.Diagnostic
+	for _, h := range q.cases {
+		for _, m := range h.members {
+			o := s.Get(m.refused.GroupKind(), m.refused.Namespace, m.refused.Name)
+			if o == nil {
+				o = m.refused
+			}
+			ds = append(ds, o.About(snapshot.Error, Held, Field(o, h.text), fmt.Sprintf("%s %q: Envoy says: %s", h.unit.Kind, h.unit.Name, h.text),
+				"the last good form is served since "+h.since.UTC().Format(time.RFC3339)))
+		}
+	}
+	return ds
+}
+
+// Save writes the last good forms to the disk.
+func (q *Quarantine) Save() error {
+	q.mu.Lock()
+	good := q.good
+	q.mu.Unlock()
+	return save(q.options.Dir, good)
+}
