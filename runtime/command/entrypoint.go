@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/chancery-gateway/chancery/runtime/gateway"
+	state "github.com/chancery-gateway/chancery/runtime/status"
 	"github.com/chancery-gateway/chancery/snapshot/kube"
 )
 
@@ -55,9 +56,26 @@ func (a *app) entrypoint(ctx context.Context, ready func(gateway.Addresses)) err
 		return &status{exitUsage, err}
 	}
 	sum := sha256.Sum256([]byte(config.Host + "\x00" + s.AmbassadorID + "\x00" + o.Namespace))
-	return a.gateway(ctx, gateway.Options{
+	g := gateway.Options{
 		Source: source, StateDir: filepath.Join(s.StateDir, "cluster-"+hex.EncodeToString(sum[:6])), Log: log, Ready: ready,
-	})
+	}
+	if s.UpdateStatus {
+		writer, err := state.New(state.Options{Config: config, ID: s.AmbassadorID, Namespace: s.Namespace, Log: log})
+		if err != nil {
+			return failure("statuses: %w", err)
+		}
+		g.Observe = writer.Observe
+		writing, end := context.WithCancel(context.WithoutCancel(ctx))
+		ended := make(chan error, 1)
+		go func() { ended <- writer.Run(writing) }()
+		defer func() {
+			end() // and gives the lease away, so that another replica need not wait for it
+			if err := <-ended; err != nil {
+				log.Error("statuses are not written", "error", err)
+			}
+		}()
+	}
+	return a.gateway(ctx, g)
 }
 
 // clusterConfig returns the access to the cluster: that of the kubeconfig file where there is one, else the pod's own.

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"github.com/chancery-gateway/chancery/runtime/command"
@@ -236,6 +238,21 @@ ports: [{name: http, port: %[4]d, protocol: TCP}]
 endpoints: [{addresses: [%[3]s]}]
 `
 
+// state returns status.state of an object, "" while it has none.
+func state(t testing.TB, c *kubetest.Client, kind, ns, name string) string {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("getambassador.io/v3alpha1")
+	o.SetKind(kind)
+	o.SetNamespace(ns)
+	got, err := c.Of(o).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, _ := unstructured.NestedString(got.Object, "status", "state")
+	return s
+}
+
 func TestFromManifestToAnswer(t *testing.T) {
 	c, client, ns, port := bed(t)
 	address, one := backend(t, "one")
@@ -264,6 +281,10 @@ spec: {ports: [{name: http, port: 80, targetPort: http}]}
 	}
 	t.Logf("%-12s %8.2f ms", "API write", float64(applied.Microseconds())/1000)
 	t.Logf("%-12s %8.2f ms from the begin of the write to the first answer", "all", float64(took.Microseconds())/1000)
+	told := kubetest.Eventually(t, 20*time.Second, "its status says so", func(context.Context) bool {
+		return state(t, client, "Mapping", ns, "new") == "Running"
+	})
+	t.Logf("%-12s %8.2f ms later", "status", float64(told.Microseconds())/1000)
 	if took > time.Second {
 		t.Errorf("a Mapping was live after %s, more than a second", took)
 	}

@@ -47,6 +47,8 @@ type Options struct {
 	// Changed is told of findings that appear and vanish; Ready, which may be nil, is called once, when requests are answered.
 	Changed func(appeared, vanished []snapshot.Diagnostic)
 	Ready   func(at Addresses)
+	// Observe, which may be nil, is told what was compiled and all that was found about it, whenever either changed.
+	Observe func(s *snapshot.Snapshot, findings []snapshot.Diagnostic)
 	// EnvoyOutput takes Envoy's standard output (access logs); nil for our own.
 	EnvoyOutput io.Writer
 }
@@ -136,7 +138,7 @@ func Run(ctx context.Context, o Options) error {
 	g.loadLastGood()
 	g.pipeline = pipeline.New(pipeline.Options{
 		NewCompiler: o.NewCompiler, Cold: !s.FastReconfigure, Publisher: g.server, Metrics: g.metrics, Log: o.Log,
-		Resolve: o.Source.Resolve, Changed: o.Changed, Published: g.published,
+		Resolve: o.Source.Resolve, Changed: g.changed, Published: g.published,
 	})
 	return g.run(ctx, ads, probes)
 }
@@ -251,8 +253,25 @@ func (g *Gateway) keepLastGood(ctx context.Context) error {
 	}
 }
 
+// changed is told of findings that appeared and vanished by the pipeline.
+func (g *Gateway) changed(appeared, vanished []snapshot.Diagnostic) {
+	if g.options.Changed != nil {
+		g.options.Changed(appeared, vanished)
+	}
+	g.observe(g.pipeline.Result())
+}
+
+func (g *Gateway) observe(r *translators.Result) {
+	if g.options.Observe != nil && r != nil {
+		g.options.Observe(r.Snapshot, g.pipeline.Findings())
+	}
+}
+
 // published is told of each publication by the pipeline.
-func (g *Gateway) published(_ *translators.Result, publication uint64) {
+func (g *Gateway) published(r *translators.Result, publication uint64) {
+	if publication > 0 {
+		g.observe(r)
+	}
 	g.updated.Store(time.Now().UnixNano())
 	g.once.Do(func() { close(g.first) })
 	select { // the newest wins
