@@ -265,8 +265,8 @@ func TestLabels(t *testing.T) {
 func TestLogService(t *testing.T) {
 	for _, c := range []struct{ spec, want, findings string }{
 		{`service: log, driver: http, protocol_version: v3`, `{"type":"grpc_http","cluster":"C","logName":"x","flushMillis":1000,"flushBytes":16384,"origins":[{"group":"getambassador.io","kind":"LogService","namespace":"app","name":"x"}]}`, ""},
-		{`service: log, driver: http, protocol_version: v3, flush_interval_time: 2, flush_interval_byte_size: 9, driver_config: {additional_log_headers: [{header_name: X-A}, {header_name: x-b, during_request: false, during_trailer: false}]}`,
-			`{"type":"grpc_http","cluster":"C","logName":"x","flushMillis":2000,"flushBytes":9,"requestHeaders":["x-a"],"responseHeaders":["x-a","x-b"],"trailers":["x-a"],"origins":[{"group":"getambassador.io","kind":"LogService","namespace":"app","name":"x"}]}`, ""},
+		{`service: log, driver: http, protocol_version: v3, flush_interval_time: 2, flush_interval_byte_size: 9, driver_config: {additional_log_headers: [{header_name: X-A}, {header_name: x-b, during_request: false, during_trailer: false}, {header_name: "no name"}]}`,
+			`{"type":"grpc_http","cluster":"C","logName":"x","flushMillis":2000,"flushBytes":9,"requestHeaders":["x-a"],"responseHeaders":["x-a","x-b"],"trailers":["x-a"],"origins":[{"group":"getambassador.io","kind":"LogService","namespace":"app","name":"x"}]}`, "error CH-SERVICE-002 spec.driver_config.additional_log_headers[2].header_name"},
 		{`service: log, driver: tcp, protocol_version: v3, driver_config: {additional_log_headers: [{header_name: x}]}`, `{"type":"grpc_tcp","cluster":"C","logName":"x","flushMillis":1000,"flushBytes":16384,"origins":[{"group":"getambassador.io","kind":"LogService","namespace":"app","name":"x"}]}`, "warning CH-SERVICE-003 spec.driver_config.additional_log_headers"},
 		{`service: log, driver: http`, ``, "error CH-SERVICE-002 spec.protocol_version"},
 		{`service: log, protocol_version: v3`, ``, "error CH-SERVICE-002 spec.driver"},

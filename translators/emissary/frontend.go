@@ -30,7 +30,8 @@ type Options struct {
 	// LooseLabelSelectors lets one equal label, or the host name alone, attach a Mapping to a Host
 	// [DISABLE_STRICT_LABEL_SELECTORS].
 	LooseLabelSelectors bool
-	// NodeID and NodeCluster name Envoy to its control plane; "" means "chancery" and the AmbassadorID.
+	// NodeID and NodeCluster name Envoy to its control plane and in traces; "" means "chancery" and, as in Emissary,
+	// "<AmbassadorID>-<Namespace>".
 	NodeID, NodeCluster string
 	// Now is the clock against which certificates are checked; nil means time.Now. It decides over warnings only.
 	Now func() time.Time
@@ -62,7 +63,7 @@ func New(o Options) *FrontEnd {
 		o.NodeID = "chancery"
 	}
 	if o.NodeCluster == "" {
-		o.NodeCluster = o.AmbassadorID
+		o.NodeCluster = o.AmbassadorID + "-" + o.Namespace
 	}
 	if o.Now == nil {
 		o.Now = time.Now

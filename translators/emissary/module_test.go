@@ -18,7 +18,7 @@ func lowerModule(t *testing.T, config string) (*ir.Fragments, *settings) {
 func TestModuleDefaults(t *testing.T) {
 	f, s := lowerModule(t, "")
 	want(t, f, "")
-	equal(t, "bootstrap", f.Bootstrap, `{"adminPort":8001,"readyPort":8006,"nodeId":"chancery","nodeCluster":"default","regexMaxSize":200,"origins":[{"group":"getambassador.io","kind":"Module","namespace":"app","name":"ambassador"}]}`)
+	equal(t, "bootstrap", f.Bootstrap, `{"adminPort":8001,"readyPort":8006,"nodeId":"chancery","nodeCluster":"default-gw","regexMaxSize":200,"origins":[{"group":"getambassador.io","kind":"Module","namespace":"app","name":"ambassador"}]}`)
 	h := *s.http
 	h.AccessLogs, h.Origins = nil, nil
 	equal(t, "http", h, `{"useRemoteAddress":true,"serverName":"envoy"}`)

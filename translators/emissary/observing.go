@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/chancery-gateway/chancery/snapshot"
 	api "github.com/chancery-gateway/chancery/snapshot/api/v3alpha1"
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
@@ -80,7 +81,7 @@ func (l *lowering) loggedHeaders(out *ir.AccessLog, list []api.AdditionalLogHead
 	}
 	for i, h := range list {
 		if err := checkToken(h.HeaderName); err != nil {
-			l.fail(codeServiceValue, fmt.Sprintf("spec.driver_config.additional_log_headers[%d].header_name", i), err.Error(), "")
+			l.report(snapshot.Error, codeServiceValue, fmt.Sprintf("spec.driver_config.additional_log_headers[%d].header_name", i), err.Error(), "")
 			continue
 		}
 		name := strings.ToLower(h.HeaderName)
@@ -136,7 +137,7 @@ func (l *lowering) tracing(spec *api.TracingServiceSpec) *ir.Tracing {
 	case "datadog":
 		out.ServiceName, out.Hostname = cmp.Or(config.ServiceName, "ambassador"), config.CollectorHostname
 	case "opentelemetry":
-		out.ServiceName, grpc = config.ServiceName, true
+		out.ServiceName, grpc = cmp.Or(config.ServiceName, "ambassador"), true
 	case "lightstep":
 		l.fail(codeServiceValue, "spec.driver", "Envoy no longer has the driver lightstep", "opentelemetry, which LightStep takes")
 	default:
