@@ -120,7 +120,8 @@ func (g *Gateway) followAnswers(ctx context.Context) error {
 	}
 }
 
-// prove asks Envoy once, at the start, for its verdict over the whole first configuration.
+// prove asks Envoy once, at the start, for its verdict over what no validating Envoy judges: the bootstrap, or without such an
+// Envoy the whole first configuration.
 func (g *Gateway) prove(ctx context.Context) error {
 	if g.options.Envoy == "" {
 		return nil
@@ -132,7 +133,11 @@ func (g *Gateway) prove(ctx context.Context) error {
 	}
 	r := g.pipeline.Result()
 	var static bytes.Buffer
-	if err := envoy.WriteStatic(&static, g.settings.Bootstrap(r.Program), r.Resources); err != nil {
+	resources := r.Resources
+	if g.proving != nil {
+		resources = nil
+	}
+	if err := envoy.WriteStatic(&static, g.settings.Bootstrap(r.Program), resources); err != nil {
 		g.log.Warn("Envoy could not be asked for its verdict", "error", err)
 		return nil
 	}

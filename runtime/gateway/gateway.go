@@ -76,6 +76,7 @@ type Gateway struct {
 	updated  atomic.Int64 // time of the last publication, Unix nanoseconds
 	answered chan struct{}
 	save     chan uint64
+	proving  *proving // nil without a validating Envoy
 
 	mu         sync.Mutex
 	supervisor *supervisor.Supervisor
@@ -136,8 +137,14 @@ func Run(ctx context.Context, o Options) error {
 		g.heard(0)
 	}})
 	g.loadLastGood()
+	var prover pipeline.Prover
+	if o.Envoy != "" && s.Validator {
+		g.proving = g.newProving()
+		defer g.proving.close()
+		prover = g.proving.quarantine
+	}
 	g.pipeline = pipeline.New(pipeline.Options{
-		NewCompiler: o.NewCompiler, Cold: !s.FastReconfigure, Publisher: g.server, Metrics: g.metrics, Log: o.Log,
+		NewCompiler: o.NewCompiler, Cold: !s.FastReconfigure, Publisher: g.server, Prover: prover, Metrics: g.metrics, Log: o.Log,
 		Resolve: o.Source.Resolve, Changed: g.changed, Published: g.published,
 	})
 	return g.run(ctx, ads, probes)
@@ -243,6 +250,9 @@ func (g *Gateway) keepLastGood(ctx context.Context) error {
 		begun := time.Now()
 		if err := xds.Save(g.options.StateDir, g.server.Served()); err != nil {
 			g.log.Warn("the last good state is not kept", "error", err)
+		}
+		if g.proving != nil {
+			g.proving.save()
 		}
 		g.metrics.Stage("save", time.Since(begun))
 		select { // endpoint changes come in bursts; once a second is often enough

@@ -13,6 +13,7 @@ import (
 	"github.com/chancery-gateway/chancery/runtime/trace"
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/xds"
+	"github.com/chancery-gateway/chancery/xds/validator"
 )
 
 // Overview is the content of /ambassador/v0/diag/?json=true: Emissary's keys that apply, and ours.
@@ -34,6 +35,8 @@ type Overview struct {
 		Version     string            `json:"version,omitempty"`
 		Process     supervisor.Status `json:"process"`
 	} `json:"envoy_status"`
+	// Validator is the Envoy that judges configuration before the traffic sees it; nil without one.
+	Validator *validator.Status `json:"validator,omitempty"`
 	// Errors are pairs of "name.namespace.1", as Emissary names an object, and what is wrong.
 	Errors [][2]string `json:"errors"`
 	Routes []RouteInfo `json:"route_info"`
@@ -77,6 +80,10 @@ func (g *Gateway) overview(ctx context.Context) *Overview {
 	}
 	if at := g.updated.Load(); at > 0 {
 		e.SinceUpdate = time.Since(time.Unix(0, at)).Round(time.Second).String()
+	}
+	if g.proving != nil {
+		s := g.proving.status()
+		v.Validator = &s
 	}
 	findings := g.pipeline.Findings()
 	v.Diagnostics = report.NewDocument(findings).Diagnostics

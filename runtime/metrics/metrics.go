@@ -84,6 +84,35 @@ func (m *Metrics) Envoy(up bool, restarts int) {
 	m.restarts.Set(float64(restarts))
 }
 
+// Validator is what is known of the validating Envoy. Totals only grow.
+type Validator struct {
+	Up                                                      bool
+	Judged, Refused, CacheHits, Starts, Deaths, Hangs, Held uint64
+}
+
+// WatchValidator adds the measurements of a validating Envoy, which are asked for whenever they are written.
+func (m *Metrics) WatchValidator(now func() Validator) {
+	counter := func(name, help string, value func(Validator) uint64) {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "chancery_validator_" + name, Help: help},
+			func() float64 { return float64(value(now())) }))
+	}
+	counter("verdicts_total", "Units that a validating Envoy was asked about.", func(v Validator) uint64 { return v.Judged })
+	counter("refusals_total", "Units that the validating Envoy did not take.", func(v Validator) uint64 { return v.Refused })
+	counter("cache_hits_total", "Units whose verdict was known.", func(v Validator) uint64 { return v.CacheHits })
+	counter("starts_total", "Validating Envoys that came up.", func(v Validator) uint64 { return v.Starts })
+	counter("deaths_total", "Validating Envoys that ended by themselves.", func(v Validator) uint64 { return v.Deaths })
+	counter("hangs_total", "Validating Envoys that were ended for not answering.", func(v Validator) uint64 { return v.Hangs })
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "chancery_validator_up", Help: "1 while a validating Envoy runs."}, func() float64 {
+			if now().Up {
+				return 1
+			}
+			return 0
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "chancery_quarantined_objects", Help: "Objects that are served in their last good form."},
+			func() float64 { return float64(now().Held) }))
+}
+
 // Write writes all of it in Prometheus' text format.
 func (m *Metrics) Write(w io.Writer) error {
 	families, err := m.registry.Gather()

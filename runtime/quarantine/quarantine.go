@@ -221,6 +221,17 @@ func (q *Quarantine) findings(s *snapshot.Snapshot) []snapshot.Diagnostic {
 	return ds
 }
 
+// Held returns the number of objects that are served in their last good form.
+func (q *Quarantine) Held() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := 0
+	for _, h := range q.cases {
+		n += len(h.members)
+	}
+	return n
+}
+
 // Save writes the last good forms to the disk.
 func (q *Quarantine) Save() error {
 	q.mu.Lock()

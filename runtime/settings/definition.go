@@ -59,6 +59,10 @@ type Settings struct {
 	EnvoyBaseID      int
 	EnvoyLogLevel    string
 	EnvoyOutlives    bool
+	// Validator says whether a second Envoy judges what changed before the traffic's sees it; RequireValidator holds back what
+	// none could judge.
+	Validator        bool
+	RequireValidator bool
 	DrainTime        time.Duration
 	ShutdownGrace    time.Duration
 
@@ -103,6 +107,8 @@ var definitions = []*Definition{
 	number("envoy-base-id", "0", "Envoy's --base-id, 0 for hot restart switched off", 0, 1<<30, func(s *Settings) *int { return &s.EnvoyBaseID }, Variable{Name: "AMBASSADOR_ENVOY_BASE_ID"}),
 	choice("envoy-log-level", "error", "log level of Envoy", []string{"trace", "debug", "info", "warning", "error", "critical", "off"}, func(s *Settings) *string { return &s.EnvoyLogLevel }, Variable{"AMBASSADOR_DEBUG", debugEnvoy}),
 	flag("envoy-outlives", "leave Envoy running when Chancery dies, and take over one that an earlier run left", func(s *Settings) *bool { return &s.EnvoyOutlives }),
+	onByDefault("validator", "let a second Envoy, without traffic, judge what changed before it is served", func(s *Settings) *bool { return &s.Validator }),
+	flag("require-validator", "serve nothing that no validating Envoy has judged, in place of a warning", func(s *Settings) *bool { return &s.RequireValidator }),
 	duration("drain-time", "10m", "how long Envoy drains connections of a listener that goes away", time.Second, 24*time.Hour, func(s *Settings) *time.Duration { return &s.DrainTime }, Variable{"AMBASSADOR_DRAIN_TIME", seconds}),
 	duration("shutdown-grace", "10s", "how long requests in flight may take at the end, at most drain-time", 0, 24*time.Hour, func(s *Settings) *time.Duration { return &s.ShutdownGrace }),
 

@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"strconv"
 	"strings"
@@ -78,6 +79,16 @@ func maxProgram(b *ir.Bootstrap) uint32 {
 	return b.RegexMaxSize
 }
 
+// Runtime returns the entries of Envoy's static runtime layer. b may be nil.
+func Runtime(b *ir.Bootstrap) map[string]any {
+	entries := map[string]any{}
+	if b != nil {
+		maps.Copy(entries, b.Runtime)
+	}
+	entries["re2.max_program_size.error_level"] = float64(maxProgram(b))
+	return entries
+}
+
 // baseBootstrap builds all but the way to the control plane.
 func baseBootstrap(b *ir.Bootstrap, o BootstrapOptions) (*bootstrapv3.Bootstrap, error) {
 	if b == nil {
@@ -90,14 +101,10 @@ func baseBootstrap(b *ir.Bootstrap, o BootstrapOptions) (*bootstrapv3.Bootstrap,
 	if adminPort == 0 {
 		adminPort = 8001
 	}
-	runtime, err := structpb.NewStruct(b.Runtime)
+	runtime, err := structpb.NewStruct(Runtime(b))
 	if err != nil {
 		return nil, fmt.Errorf("bootstrap: runtime: %w", err)
 	}
-	if runtime.Fields == nil {
-		runtime.Fields = map[string]*structpb.Value{}
-	}
-	runtime.Fields["re2.max_program_size.error_level"] = structpb.NewNumberValue(float64(maxProgram(b)))
 	out := &bootstrapv3.Bootstrap{
 		Node:            &corev3.Node{Id: or(b.NodeID, "chancery"), Cluster: or(b.NodeCluster, "chancery")},
 		Admin:           &bootstrapv3.Admin{Address: address(loopback, adminPort)},

@@ -1,0 +1,93 @@
+package gateway
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+
+	"github.com/chancery-gateway/chancery/runtime/metrics"
+	"github.com/chancery-gateway/chancery/runtime/quarantine"
+	"github.com/chancery-gateway/chancery/runtime/supervisor"
+	"github.com/chancery-gateway/chancery/translators/envoy"
+	"github.com/chancery-gateway/chancery/translators/ir"
+	"github.com/chancery-gateway/chancery/xds/validator"
+)
+
+// proving is the validating Envoy and what follows from its verdicts.
+type proving struct {
+	gateway    *Gateway
+	quarantine *quarantine.Quarantine
+
+	mu        sync.Mutex
+	validator *validator.Validator // nil before the first result
+}
+
+// newProving loads what earlier runs knew. The Envoy starts with the first result, whose settings it needs.
+func (g *Gateway) newProving() *proving {
+	p := &proving{gateway: g}
+	var err error
+	p.quarantine, err = quarantine.New(quarantine.Options{Open: p.open, Require: g.settings.RequireValidator, Dir: g.options.StateDir, Log: g.log})
+	if err != nil {
+		g.log.Warn("the last good forms of objects are not used", "error", err)
+	}
+	g.metrics.WatchValidator(func() metrics.Validator {
+		s := p.status()
+		return metrics.Validator{Up: s.Running, Judged: s.Judged, Refused: s.Refused, CacheHits: s.CacheHits, Starts: s.Starts, Deaths: s.Deaths, Hangs: s.Hangs,
+			Held: uint64(p.quarantine.Held())}
+	})
+	return p
+}
+
+func (p *proving) open(ctx context.Context, b *ir.Bootstrap) (quarantine.Judge, error) {
+	g := p.gateway
+	version, err := supervisor.Version(ctx, g.options.Envoy)
+	if err != nil {
+		return nil, err
+	}
+	v, err := validator.New(validator.Options{Envoy: g.options.Envoy, Version: version, Runtime: envoy.Runtime(b), Dir: filepath.Join(g.options.StateDir, "validator"), Log: g.log})
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.validator = v
+	return v, nil
+}
+
+// status returns the state of the validating Envoy; the zero value before there is one.
+func (p *proving) status() validator.Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.validator == nil {
+		return validator.Status{}
+	}
+	return p.validator.Status()
+}
+
+// save writes verdicts and last good forms to the disk.
+func (p *proving) save() {
+	if err := p.quarantine.Save(); err != nil {
+		p.gateway.log.Warn("the last good forms of objects are not kept", "error", err)
+	}
+	p.mu.Lock()
+	v := p.validator
+	p.mu.Unlock()
+	if v == nil {
+		return
+	}
+	if err := v.Save(); err != nil {
+		p.gateway.log.Warn("the verdicts of Envoy are not kept", "error", err)
+	}
+}
+
+func (p *proving) close() {
+	p.mu.Lock()
+	v := p.validator
+	p.mu.Unlock()
+	if v == nil {
+		return
+	}
+	if err := v.Close(); err != nil {
+		p.gateway.log.Warn("the verdicts of Envoy are not kept", "error", err)
+	}
+}
