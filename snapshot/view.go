@@ -34,14 +34,31 @@ func (v *View) List(k GroupKind) iter.Seq[*Object] {
 func (v *View) Reads() ([]Ref, []GroupKind) { return v.refs, v.kinds }
 
 // Refused reports whether the input holds an object of the kind that its source refused (a type error, a failed schema),
-// so that the snapshot lacks it. A stage that opens up where there is no object at all asks first. It is recorded as a read of KindFinding.
+// so that the snapshot lacks it. A stage that opens up where there is no object at all asks first. It is recorded as a read
+// of KindFinding.
 func (v *View) Refused(k GroupKind) bool {
+	return v.refusal(func(r Ref) bool { return r.GroupKind() == k }) != nil
+}
+
+// Refusal returns the source's reason for refusing this very object, nil when it did not. It is recorded as a read of
+// KindFinding.
+func (v *View) Refusal(k GroupKind, namespace, name string) *Diagnostic {
+	want := Ref{Group: k.Group, Kind: k.Kind, Namespace: namespace, Name: name}
+	return v.refusal(func(r Ref) bool { return r == want })
+}
+
+func (v *View) refusal(about func(Ref) bool) *Diagnostic {
 	if !slices.Contains(v.kinds, KindFinding) {
 		v.kinds = append(v.kinds, KindFinding)
 	}
-	return slices.ContainsFunc(v.snapshot.Findings(), func(d Diagnostic) bool {
-		return d.Severity == Error && d.Object.GroupKind() == k && v.snapshot.Get(k, d.Object.Namespace, d.Object.Name) == nil
+	all := v.snapshot.Findings()
+	i := slices.IndexFunc(all, func(d Diagnostic) bool {
+		return d.Severity == Error && about(d.Object) && v.snapshot.Get(d.Object.GroupKind(), d.Object.Namespace, d.Object.Name) == nil
 	})
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
 }
 
 // KindFinding stands for the source's own findings among the kinds that a view has read.

@@ -52,6 +52,9 @@ func (l *lowering) secret(n secretName) (*snapshot.Object, *snapshot.Secret, *se
 	}
 	o := l.v.Get(snapshot.KindSecret, n.namespace, n.name)
 	if o == nil {
+		if why := l.v.Refusal(snapshot.KindSecret, n.namespace, n.name); why != nil {
+			return nil, nil, fault(codeTLSMissing, "Secret %s is there but refused: %s", n, why.Message)
+		}
 		return nil, nil, fault(codeTLSMissing, "there is no Secret %s", n)
 	}
 	s, ok := o.Spec.(*snapshot.Secret)
