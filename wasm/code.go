@@ -20,15 +20,16 @@ type Guard string
 const (
 	// GuardFuel is metering, compiled.
 	GuardFuel Guard = "fuel"
-	// GuardInterpreter runs the module in the interpreter, which looks at the deadline at every call and loop. It is some
-	// forty times slower, and for modules that can't be metered.
+	// GuardInterpreter runs the module in wazero's interpreter, which looks at the deadline at every call and loop. It is some
+	// forty times slower, counts no fuel, and is for machines on which compiled code is not wanted.
 	GuardInterpreter Guard = "interpreter"
 
 	guardCloseOnDone Guard = "closeOnDone"
 	guardNone        Guard = "none"
 )
 
-// features are what modules may use: WebAssembly 2.0.
+// features are what modules may use: WebAssembly 2.0. Tail calls must stay out of the interpreter: it looks at the deadline
+// neither for them nor at them, so that endless ones never end.
 const features = api.CoreFeaturesV2
 
 // code is a compiled module with a runtime of its own, so that closing it frees everything.
@@ -65,12 +66,7 @@ func compile(ctx context.Context, info *Info, original []byte, guard Guard, page
 	default:
 		config = wazero.NewRuntimeConfig()
 	}
-	config = config.WithMemoryLimitPages(pages).WithDebugInfoEnabled(false)
-	if guard == GuardInterpreter {
-		config = config.WithCoreFeatures(features | experimental.CoreFeaturesTailCall)
-	} else {
-		config = config.WithCoreFeatures(features)
-	}
+	config = config.WithCoreFeatures(features).WithMemoryLimitPages(pages).WithDebugInfoEnabled(false)
 	c := &code{info: info, guard: guard, pages: pages}
 	start := time.Now()
 	defer func() {

@@ -110,6 +110,7 @@ func apply1(t testing.TB, h *Host, s Spec) Status {
 	if errs := h.Apply([]Spec{s}); len(errs) > 0 {
 		t.Fatal(errs)
 	}
+	h.Look() // a test's sources all have one name
 	settle(t, h)
 	return find(t, h, s.Name)
 }

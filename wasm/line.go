@@ -75,10 +75,14 @@ func newLine(h *Host, s Spec) *line {
 
 // fingerprint covers everything of a spec that the module's behaviour depends on, and the source.
 func fingerprint(s *Spec) [sha256.Size]byte {
+	from := ""
+	if s.Source != nil {
+		from = fmt.Sprintf("%T %s", s.Source, s.Source)
+	}
 	text, err := json.Marshal(struct {
-		Source, Kind string
+		From string
 		Spec
-	}{Source: s.Source.String(), Kind: fmt.Sprintf("%T", s.Source), Spec: Spec{
+	}{From: from, Spec: Spec{
 		Name: s.Name, Digest: s.Digest, Phases: s.Phases, Grant: s.Grant, Settings: s.Settings, Failure: s.Failure,
 		Priority: s.Priority, Interpreter: s.Interpreter, Fresh: s.Fresh, Shadow: s.Shadow, Force: s.Force,
 	}})
@@ -280,12 +284,9 @@ func (c *attempt) bring(ctx context.Context) (*module, error) {
 	if err := checkSettings(manifest.Settings, c.spec.Settings); err != nil {
 		return nil, err
 	}
-	guard := GuardFuel
-	if c.info.Unmetered != nil {
-		if !c.spec.Interpreter {
-			return nil, c.info.Unmetered
-		}
-		guard = GuardInterpreter
+	guard, err := c.spec.guard(c.info)
+	if err != nil {
+		return nil, err
 	}
 
 	c.enter(StageCompile)

@@ -56,7 +56,7 @@ type Spec struct {
 	Failure  FailurePolicy
 	// Priority orders the modules of a phase: lower ones run first, and of two that write one field the greater wins.
 	Priority int
-	// Interpreter allows a module that can't be metered to run in the interpreter.
+	// Interpreter runs the module in the interpreter, under a deadline alone: see GuardInterpreter.
 	Interpreter bool
 	// Fresh gives every call an instance of its own.
 	Fresh  bool
@@ -120,4 +120,16 @@ func (s *Spec) admit(m *abi.Manifest) error {
 		}
 	}
 	return nil
+}
+
+// guard returns what is to end the module's calls, or why nothing can.
+func (s *Spec) guard(i *Info) (Guard, error) {
+	switch {
+	case s.Interpreter:
+		return GuardInterpreter, nil
+	case i.Unmetered != nil:
+		return "", i.Unmetered
+	default:
+		return GuardFuel, nil
+	}
 }

@@ -39,10 +39,8 @@ func Verify(binary, signature []byte, spec Spec, root *trust.Root, now time.Time
 			return info, err
 		}
 	}
-	if info.Unmetered != nil && !spec.Interpreter {
-		return info, info.Unmetered
-	}
-	return info, nil
+	_, err = spec.guard(info)
+	return info, err
 }
 
 // Try compiles a module and configures an instance. The spec's grant is taken as it is, and its settings; a spec without
@@ -62,11 +60,9 @@ func Try(ctx context.Context, binary []byte, spec Spec) (*Trial, error) {
 	if err := spec.admit(m); err != nil {
 		return nil, err
 	}
-	guard := GuardFuel
-	if info.Unmetered != nil {
-		if guard = GuardInterpreter; !spec.Interpreter {
-			return nil, info.Unmetered
-		}
+	guard, err := spec.guard(info)
+	if err != nil {
+		return nil, err
 	}
 	return tryGuard(ctx, binary, info, spec, guard)
 }

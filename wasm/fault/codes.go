@@ -47,7 +47,7 @@ var (
 		"Build it again; the file may be truncated or no module at all.")
 	Unsupported = code("021", "Module uses a feature that can't be metered",
 		"The module is a component or uses instructions (threads, tail calls, exceptions, garbage collection) that Chancery can't count.",
-		"Build a core module for WebAssembly 2.0, or allow the interpreter as a fallback.")
+		"Build a core module for WebAssembly 2.0, without extensions.")
 	Reserved = code("022", "Module uses a reserved name",
 		"An import or export of the module has a name that belongs to Chancery's metering.",
 		"Rename it.")
