@@ -1,11 +1,64 @@
-// Package deploy holds what is applied to a cluster: the custom resource definitions and the install manifest.
+// Package deploy holds what is applied to a cluster: the custom resource definitions (crds.yaml) and the install
+// manifest (install.yaml), whose permissions are made from the list of kinds that the program reads and writes.
 package deploy
 
-import _ "embed"
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"slices"
+	"text/template"
 
-//go:generate go run ./generate crds.yaml
+	"github.com/chancery-gateway/chancery/runtime/status"
+	"github.com/chancery-gateway/chancery/snapshot/kube"
+)
+
+//go:generate go run ./generate crds.yaml install.yaml
 
 // CRDs are the custom resource definitions, a YAML stream.
 //
 //go:embed crds.yaml
 var CRDs []byte
+
+//go:embed install.yaml.tmpl
+var install string
+
+// Install returns the install manifest of a version, a YAML stream.
+func Install(version string) ([]byte, error) {
+	t, err := template.New("install").Parse(install)
+	if err != nil {
+		return nil, fmt.Errorf("install manifest: %w", err)
+	}
+	var out bytes.Buffer
+	everywhere, own := Permissions()
+	err = t.Execute(&out, map[string]any{"Version": version, "Everywhere": everywhere, "Own": own})
+	if err != nil {
+		return nil, fmt.Errorf("install manifest: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// Permissions returns the least that the program needs: what it reads and writes everywhere, and what it needs in its own
+// namespace only.
+func Permissions() (everywhere, own []status.Permission) {
+	read := []string{"get", "list", "watch"}
+	add := func(group, resource string) {
+		at := slices.IndexFunc(everywhere, func(p status.Permission) bool { return p.Group == group })
+		if at < 0 {
+			at, everywhere = len(everywhere), append(everywhere, status.Permission{Group: group, Verbs: read})
+		}
+		everywhere[at].Resources = append(everywhere[at].Resources, resource)
+	}
+	for _, r := range kube.Resources() {
+		add(r.Group, r.Name)
+	}
+	add("apiextensions.k8s.io", "customresourcedefinitions")
+	for _, p := range status.Permissions() {
+		if p.Own {
+			own = append(own, p)
+		} else {
+			everywhere = append(everywhere, p)
+		}
+	}
+	return everywhere, own
+}
