@@ -132,3 +132,8 @@ func trapOnX() []byte {
 		packed(answerAt, uint32(len(setHeader("fine")))),
 	)
 }
+
+// countdown is the code of a translate that goes round a loop n times.
+func countdown(n int32) []byte {
+	return Code(Const32(n), Put(2), Loop(Get(2), Const32(1), Op(Sub32), Tee(2), BrIf(0)), packed(0, 0))
+}
