@@ -1,6 +1,7 @@
 package translators_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -103,6 +104,11 @@ func outcomes(tr simulator.Trace, path bool) string {
 		default:
 			s = fmt.Sprint(o.Status)
 		}
+		for _, f := range o.Filters {
+			if strings.HasPrefix(f.Does, "asks ") {
+				s = "asked " + s
+			}
+		}
 		if o.Share < 99.999 {
 			s = fmt.Sprintf("%.4g%% %s", o.Share, s)
 		}
@@ -141,7 +147,7 @@ func describe(r *translators.Result) string {
 		for _, c := range l.Chains {
 			w("  chain %s %v %s%s", c.Name, c.Match.ServerNames, c.Match.Transport, certificates(c.TLS))
 			if c.HTTP != nil {
-				w("    http %s stat %s hops %d", c.HTTP.RouteConfig, c.HTTP.StatPrefix, c.HTTP.TrustedHops)
+				w("    http %s stat %s hops %d%s", c.HTTP.RouteConfig, c.HTTP.StatPrefix, c.HTTP.TrustedHops, filters(c.HTTP))
 			}
 			if c.TCP != nil {
 				w("    tcp %v", c.TCP.Clusters)
@@ -190,6 +196,24 @@ func certificates(t *ir.DownstreamTLS) string {
 	return fmt.Sprintf(" tls %v validation %q required %t %+v", t.Certificates, t.Validation, t.RequireClientCertificate, t.Params)
 }
 
+// filters renders the filters of a chain but CORS, its logs and tracing.
+func filters(h *ir.HTTPChain) string {
+	s := ""
+	for _, f := range h.Filters {
+		if f.Name != ir.FilterCORS {
+			config, _ := json.Marshal(f.Config)
+			s += fmt.Sprintf("\n      filter %s %s from %v", f.Name, config, f.Origins)
+		}
+	}
+	for _, l := range h.AccessLogs {
+		s += fmt.Sprintf("\n      log %s to %s", l.Type, l.Cluster)
+	}
+	if h.Tracing != nil {
+		s += fmt.Sprintf("\n      tracing %s to %s", h.Tracing.Driver, h.Tracing.Cluster)
+	}
+	return s
+}
+
 func routeLine(r *ir.Route) string {
 	s := fmt.Sprintf("%s %s", r.Match.PathKind, r.Match.Path)
 	for _, h := range r.Match.Headers {
@@ -218,6 +242,10 @@ func routeLine(r *ir.Route) string {
 		s += fmt.Sprintf(" redirect %d %s%s%s", r.Redirect.Code, flagged(r.Redirect.HTTPS, "https "), r.Redirect.Scheme, r.Redirect.Host)
 	case r.Direct != nil:
 		s += fmt.Sprintf(" answer %d", r.Direct.Status)
+	}
+	if len(r.Filters) > 0 {
+		config, _ := json.Marshal(r.Filters)
+		s += fmt.Sprintf(" filters %s", config)
 	}
 	for _, h := range r.RequestHeaders.Add {
 		s += fmt.Sprintf(" +%s:%s", h.Name, h.Value)

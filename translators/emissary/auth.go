@@ -159,6 +159,7 @@ func (l *lowering) shareLoad(c *ir.Cluster, all []*snapshot.Object) {
 			continue
 		}
 		c.More = append(c.More, t)
+		c.Origins = append(slices.Clip(c.Origins), o.Ref)
 		if !svc.ip && c.Discovery == ir.DiscoveryStatic {
 			c.Discovery, c.DNSFamily = ir.DiscoveryStrictDNS, l.dnsFamily(upstream{})
 		}
@@ -172,6 +173,7 @@ func (l *lowering) shareLoad(c *ir.Cluster, all []*snapshot.Object) {
 		}
 		return int(a.Port) - int(b.Port)
 	})
+	slices.SortFunc(c.Origins, ir.Origin.Compare)
 	c.Name = clusterName(c, "", l.scratch[:0])
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // act makes the outcome of a route that takes a share of the requests. matched is the part of the path that its match covers.
-func act(p *ir.Program, route *ir.Route, matched string, taken *drawn, x *exchange) Outcome {
+func act(p *ir.Program, h *ir.HTTPChain, route *ir.Route, matched string, taken *drawn, x *exchange) Outcome {
 	o := Outcome{
 		Share: taken.percent(), Route: route.Name, Match: describeMatch(&route.Match), Origins: route.Origins,
 		RequestHeaders: route.RequestHeaders, ResponseHeaders: route.ResponseHeaders,
@@ -23,6 +23,12 @@ func act(p *ir.Program, route *ir.Route, matched string, taken *drawn, x *exchan
 	}
 	if preflight(route, x) {
 		o.Kind, o.Status, o.Reason = Intercepted, 200, "the CORS filter answers the preflight of an allowed origin"
+		return o
+	}
+	steps, status, reason := filterSteps(p, h, route)
+	o.Filters = steps
+	if status != 0 {
+		o.Kind, o.Status, o.Reason = Intercepted, status, reason
 		return o
 	}
 	switch {

@@ -56,7 +56,7 @@ func Simulate(p *ir.Program, r Request) Trace {
 	if vhost == nil {
 		return t.end(NotFound, 404, fmt.Sprintf("no virtual host has a domain for %q", x.authority))
 	}
-	walk(p, vhost, x, t)
+	walk(p, chain.HTTP, vhost, x, t)
 	return *t
 }
 
@@ -108,7 +108,7 @@ func receive(chain *ir.HTTPChain, l *ir.Listener, r Request) (x *exchange, statu
 }
 
 // walk tries the routes in order and shares the requests among those that match.
-func walk(p *ir.Program, vhost *ir.VirtualHost, x *exchange, t *Trace) {
+func walk(p *ir.Program, h *ir.HTTPChain, vhost *ir.VirtualHost, x *exchange, t *Trace) {
 	left := everything()
 	lose := func(r *ir.Route, reason string) {
 		t.lose(Candidate{Kind: "route", Name: r.Name, Match: describeMatch(&r.Match), Reason: reason, Origins: r.Origins})
@@ -138,7 +138,7 @@ func walk(p *ir.Program, vhost *ir.VirtualHost, x *exchange, t *Trace) {
 			lose(route, reason)
 			continue
 		}
-		t.Outcomes = append(t.Outcomes, act(p, route, matched, &taken, x))
+		t.Outcomes = append(t.Outcomes, act(p, h, route, matched, &taken, x))
 	}
 	if left.size() == 0 {
 		return
@@ -155,5 +155,9 @@ func walk(p *ir.Program, vhost *ir.VirtualHost, x *exchange, t *Trace) {
 	if x.method == "CONNECT" {
 		reason = "no route takes CONNECT requests"
 	}
-	t.Outcomes = append(t.Outcomes, Outcome{Share: left.percent(), Kind: NotFound, Status: 404, Reason: reason})
+	o := Outcome{Share: left.percent(), Kind: NotFound, Status: 404, Reason: reason}
+	if steps, status, why := filterSteps(p, h, nil); status != 0 {
+		o.Kind, o.Status, o.Reason, o.Filters = Intercepted, status, why, steps
+	}
+	t.Outcomes = append(t.Outcomes, o)
 }

@@ -76,6 +76,9 @@ func (w *page) outcome(o *Outcome) {
 	if o.Route != "" || o.Match != "" {
 		w.line(1, "%-13s %s%s%s", "route", o.Route, because(o.Match), from(o.Origins))
 	}
+	for _, f := range o.Filters {
+		w.line(1, "%-13s %s %s%s", "filter", strings.TrimPrefix(f.Name, "envoy.filters.http."), f.Does, from(f.Origins))
+	}
 	for _, c := range o.Clusters {
 		w.line(1, "%-13s %s %s%s%s", "cluster", percent(c.Share), c.Name, because(c.Target), from(c.Origins))
 		if c.Host != "" {

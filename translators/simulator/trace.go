@@ -73,7 +73,9 @@ type Outcome struct {
 	RequestHeaders  ir.HeaderChanges `json:"requestHeaders,omitzero"`
 	ResponseHeaders ir.HeaderChanges `json:"responseHeaders,omitzero"`
 	Mirrors         []MirrorShare    `json:"mirrors,omitempty"`
-	Origins         []ir.Origin      `json:"origins,omitempty"`
+	// Filters act on the requests before the route does, in this order.
+	Filters []FilterStep `json:"filters,omitempty"`
+	Origins []ir.Origin  `json:"origins,omitempty"`
 }
 
 // ClusterShare is the share of all requests, in percent, that goes to a cluster.
