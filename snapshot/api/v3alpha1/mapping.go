@@ -255,7 +255,7 @@ type ErrorResponseOverrideBody struct {
 // ErrorResponseTextFormatSource names a file.
 type ErrorResponseTextFormatSource struct {
 	// Filename is a file in the container.
-	Filename string `json:"filename"`
+	Filename string `json:"filename,omitzero"`
 }
 
 // DomainMap holds rate-limit labels by domain.
