@@ -62,7 +62,7 @@ type Quarantine struct {
 
 // holding is one refused unit and the objects that are served in their last good form because of it.
 type holding struct {
-	unit    *ir.Unit
+	what    string // of which text speaks
 	text    string
 	since   time.Time
 	members []member
@@ -160,6 +160,9 @@ func (q *Quarantine) Prove(ctx context.Context, s *snapshot.Snapshot, r *transla
 			p.Refused[u] = text
 		}
 	}
+	if held := q.holdSecrets(s, r); len(held) > 0 {
+		q.cases, p.Again = append(q.cases, held...), true
+	}
 	if err != nil {
 		p.Retry = retry
 		p.Hold = q.options.Require
@@ -171,9 +174,30 @@ func (q *Quarantine) Prove(ctx context.Context, s *snapshot.Snapshot, r *transla
 	}
 	p.Findings = append(p.Findings, q.findings(s)...)
 	if !p.Again && len(q.pending) == 0 && err == nil {
-		q.good = r.Snapshot
+		q.good = q.withoutFaults(r)
 	}
 	return p
+}
+
+// withoutFaults returns the objects of a proven result, those with errors in their earlier form: what lost by our own rules is
+// not good either.
+func (q *Quarantine) withoutFaults(r *translators.Result) *snapshot.Snapshot {
+	var put []*snapshot.Object
+	for i := range r.Diagnostics {
+		d := &r.Diagnostics[i]
+		if d.Severity != snapshot.Error {
+			continue
+		}
+		if was := q.good.Get(d.Object.GroupKind(), d.Object.Namespace, d.Object.Name); was != nil {
+			put = append(put, was)
+		}
+	}
+	if len(put) == 0 {
+		return r.Snapshot
+	}
+	s := r.Snapshot.Derive(put, nil, nil)
+	s.Forget()
+	return s
 }
 
 func compareUnits(a, b *ir.Unit) int {
@@ -189,7 +213,7 @@ func compareUnits(a, b *ir.Unit) int {
 // hold puts objects that the unit was made from into their last good form: those that have changed since. It returns nil when there
 // are none, so that the unit itself must go. given is what the source delivered, compiled what the unit was made from.
 func (q *Quarantine) hold(u *ir.Unit, text string, given, compiled *snapshot.Snapshot) *holding {
-	h := &holding{unit: u, text: text, since: time.Now()}
+	h := &holding{what: fmt.Sprintf("%s %q: Envoy says: ", u.Kind, u.Name), text: text, since: time.Now()}
 	for _, ref := range u.Origins {
 		now := compiled.Get(ref.GroupKind(), ref.Namespace, ref.Name)
 		was := q.good.Get(ref.GroupKind(), ref.Namespace, ref.Name)
@@ -214,7 +238,7 @@ func (q *Quarantine) findings(s *snapshot.Snapshot) []snapshot.Diagnostic {
 			if o == nil {
 				o = m.refused
 			}
-			ds = append(ds, o.About(snapshot.Error, Held, Field(o, h.text), fmt.Sprintf("%s %q: Envoy says: %s", h.unit.Kind, h.unit.Name, h.text),
+			ds = append(ds, o.About(snapshot.Error, Held, Field(o, h.text), h.what+h.text,
 				"the last good form is served since "+h.since.UTC().Format(time.RFC3339)))
 		}
 	}
