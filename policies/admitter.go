@@ -49,8 +49,10 @@ type Admitter struct {
 	talking map[snapshot.Ref]*entry
 	// expiry is when the next exception ends or comes near its end; zero for never.
 	expiry time.Time
-	merges map[string]*merged
-	review *review
+	merges map[claimed]*merged
+	// vacated are the claims that an object left since they were settled.
+	vacated map[claimed]bool
+	review  *review
 }
 
 // Counts says how much work Admit did in all; tests assert on it instead of on time.
@@ -77,7 +79,7 @@ func New(o Options) *Admitter {
 func (a *Admitter) reset() {
 	a.active, a.last, a.out, a.supply, a.world = false, snapshot.Empty(), snapshot.Empty(), nil, nil
 	a.entries, a.readers, a.talking = map[snapshot.Ref]*entry{}, map[index.Key]map[snapshot.Ref]struct{}{}, map[snapshot.Ref]*entry{}
-	a.expiry, a.merges = time.Time{}, map[string]*merged{}
+	a.expiry, a.merges, a.vacated = time.Time{}, map[claimed]*merged{}, map[claimed]bool{}
 }
 
 // Counts returns the counters.
@@ -134,11 +136,14 @@ func (a *Admitter) Admit(s *snapshot.Snapshot) (*snapshot.Snapshot, []snapshot.D
 	if !a.expiry.IsZero() && !now.Before(a.expiry) || renewed {
 		a.expiry = a.world.nextExpiry(now)
 		decided = append(decided, slices.Collect(maps.Values(a.talking))...)
+		if renewed {
+			decided = slices.Collect(maps.Values(a.entries))
+		}
 	}
 	for _, e := range decided {
 		a.decide(e, now)
 	}
-	p, r := a.settle(s, decided)
+	p, r := a.settle(decided)
 	put, remove = append(put, p...), append(remove, r...)
 	out := a.out.Derive(put, remove, s.Findings())
 	a.out.Forget()
@@ -213,6 +218,7 @@ func (a *Admitter) judge(s *snapshot.Snapshot, dirty map[snapshot.Ref]struct{}) 
 		o := s.Get(ref.GroupKind(), ref.Namespace, ref.Name)
 		if o == nil {
 			if e := a.entries[ref]; e != nil {
+				a.leave(e, a.vacated)
 				a.forget(e)
 			}
 			continue
@@ -269,7 +275,7 @@ func (a *Admitter) renew(o *snapshot.Object) *entry {
 		if old.object == o {
 			e.value = old.value
 		}
-		e.verdict = old.verdict
+		e.verdict, e.candidate, e.claim, e.claims = old.verdict, old.candidate, old.claim, old.claims
 		a.forget(old)
 	}
 	a.entries[o.Ref] = e
@@ -390,7 +396,9 @@ func (a *Admitter) newWorld(s *snapshot.Snapshot, supply *Supply, before *world)
 	for _, p := range w.set.Policies {
 		switch {
 		case p.IsMerge():
-			w.mergers = append(w.mergers, p)
+			if p.Spec.At(w.point) == api.EnforceDeny {
+				w.mergers = append(w.mergers, p)
+			}
 		case p.Spec.At(w.point) == "":
 		case p.Tenant == "":
 			w.platform = append(w.platform, p)
@@ -404,6 +412,9 @@ func (a *Admitter) newWorld(s *snapshot.Snapshot, supply *Supply, before *world)
 		w.index = index.New(w.tenancy)
 	}
 	w.store = index.NewStore(w.index, supply.Data)
+	for _, p := range w.mergers {
+		w.rehearse(p)
+	}
 	return w
 }
 
@@ -415,11 +426,6 @@ func (w *world) quarantined() (n int) {
 		}
 	}
 	return n
-}
-
-// merged is what came of one claim.
-type merged struct {
-	findings []snapshot.Diagnostic
 }
 
 // surroundings are the parts of the input that follow from the namespace.

@@ -24,4 +24,9 @@ var (
 		"Within a week the policy will apply to the object again.", "Correct the object, or agree on a new exception.")
 	codeIdle = snapshot.NewCode("CH-POLICY-068", "exception that waives nothing",
 		"No policy has the id that the exception names.", "Correct spec.policy, or remove the exception.")
+	codeLost = snapshot.NewCode("CH-POLICY-070", "claim lost to another object",
+		"Another object claims the same host name, match or port, and a merge policy or the default (between tenants the oldest stands) decided for it.",
+		"Agree with the owner of the other object, or claim something else.")
+	codeJoined = snapshot.NewCode("CH-POLICY-071", "object joined with another",
+		"A merge policy joined the fields of this object into another one.", "Nothing, if that was meant; `chancery policy explain` shows where each field came from.")
 )

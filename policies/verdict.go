@@ -49,6 +49,11 @@ type entry struct {
 	failures []engine.Failure
 	reads    []index.Key
 	verdict  verdict
+
+	// candidate is what would stand of the object if it competed for nothing; nil when it was refused.
+	candidate *snapshot.Object
+	claim     claimed
+	claims    bool
 }
 
 // verdict is what came of it.
@@ -78,6 +83,7 @@ func (w *world) question(o *snapshot.Object) *question {
 		q.tenant = pick(w.byTenant[q.owner])
 	}
 	var b strings.Builder
+	b.WriteString(q.owner + "|")
 	for _, list := range [][]*engine.Policy{q.platform, q.tenant, q.broken} {
 		for _, p := range list {
 			b.WriteString(p.ID + "@" + p.Revision + " ")
@@ -263,15 +269,36 @@ func (a *Admitter) decide(e *entry, now time.Time) {
 }
 
 // settle puts the verdicts into the snapshot that goes on.
-func (a *Admitter) settle(s *snapshot.Snapshot, decided []*entry) (put []*snapshot.Object, remove []snapshot.Ref) {
+func (a *Admitter) settle(decided []*entry) (put []*snapshot.Object, remove []snapshot.Ref) {
+	contested := a.world.contested()
+	dirty := a.vacated
+	a.vacated = map[claimed]bool{}
 	for _, e := range decided {
 		ref := e.object.Ref
 		switch {
 		case !e.verdict.denied:
-			put = append(put, e.form)
+			e.candidate = e.form
 		case e.verdict.keep:
-			// what was admitted last stays
+			// what was admitted last stays: the entry has it from the one before
 		default:
+			e.candidate = nil
+		}
+		if contested || e.claims {
+			a.enter(e, e.candidate, dirty)
+		}
+		if e.claims {
+			continue
+		}
+		if e.candidate != nil {
+			put = append(put, e.candidate)
+		} else {
+			remove = append(remove, ref)
+		}
+	}
+	for ref, form := range a.resolve(dirty) {
+		if form != nil {
+			put = append(put, form)
+		} else {
 			remove = append(remove, ref)
 		}
 	}

@@ -69,6 +69,8 @@ var (
 		"deny and warn give texts or objects with msg, path and details; mutate gives operations with op, path and value.", "Correct the rule at the place that is named.")
 	CodeBroken = snapshot.NewCode("CH-POLICY-048", "object of a policy that is out of order",
 		"A policy that the object falls under is broken or quarantined, so the object cannot be judged and is not let through.", "See the finding about the policy itself.")
+	CodeOrder = snapshot.NewCode("CH-POLICY-072", "merge policy that depends on order",
+		"The answer of a resolve rule changes with the order in which the claims are given.", "Decide by what the claims say (age, tenant, fields), never by their place in the list.")
 	CodeQuarantined = snapshot.NewCode("CH-POLICY-049", "policy quarantined",
 		"The policy ran over its deadline again and again; it is not asked any more until it changes.", "Make the rule cheaper, or raise its deadline.")
 )
@@ -76,7 +78,7 @@ var (
 // faults are the codes of findings that mean that a policy, not an object, is wrong.
 var faults = []*snapshot.Code{
 	codeSyntax, codePackage, codeBuiltin, codeTypes, codeCompile, codeEntry, codeForeign, codeParameters, codeUnknown, codeTwice,
-	codeTooBig, codeTenantMay, codeMetadata, CodeTimeout, CodeFailed, CodeCaps, CodeShape, CodeBroken, CodeQuarantined,
+	codeTooBig, codeTenantMay, codeMetadata, CodeTimeout, CodeFailed, CodeCaps, CodeShape, CodeBroken, CodeQuarantined, CodeOrder,
 }
 
 // Faulty reports whether the finding is an error of a policy rather than of the object that it judges.

@@ -145,7 +145,7 @@ func titleOf(r *ast.Rule) string {
 func (p *Policy) finish(digest string) *snapshot.Diagnostic {
 	value, path, message := p.Meta.parameters(p.Spec.Parameters)
 	if message != "" {
-		d := p.about(codeParameters, path, message, "see the policy's parameters in its METADATA")
+		d := p.About(codeParameters, path, message, "see the policy's parameters in its METADATA")
 		return &d
 	}
 	p.parameters = value
@@ -155,8 +155,8 @@ func (p *Policy) finish(digest string) *snapshot.Diagnostic {
 	return nil
 }
 
-// about returns a finding about the policy itself.
-func (p *Policy) about(c *snapshot.Code, path, message, help string) snapshot.Diagnostic {
+// About returns an error about the policy itself, at its object or its first rule.
+func (p *Policy) About(c *snapshot.Code, path, message, help string) snapshot.Diagnostic {
 	if p.Object != nil {
 		return p.Object.About(snapshot.Error, c, path, message, help)
 	}

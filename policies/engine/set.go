@@ -333,7 +333,7 @@ func (b *builder) instances() {
 	for _, p := range all {
 		key := p.Tenant + " " + p.ID
 		if ids[key] {
-			b.report(p.about(codeTwice, "", fmt.Sprintf("another policy has the id %q already", p.ID), "give it another name or custom.id"))
+			b.report(p.About(codeTwice, "", fmt.Sprintf("another policy has the id %q already", p.ID), "give it another name or custom.id"))
 			continue
 		}
 		ids[key] = true
