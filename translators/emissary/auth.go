@@ -277,7 +277,7 @@ func (l *lowering) routeAuth(r *ir.Route, spec *api.MappingSpec) {
 
 func setFilter(r *ir.Route, name string, config any) {
 	if r.Filters == nil {
-		r.Filters = map[string]any{}
+		r.Filters = ir.RouteFilters{}
 	}
 	r.Filters[name] = config
 }

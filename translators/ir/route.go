@@ -15,10 +15,9 @@ type Route struct {
 	CORS *CORS `json:"cors,omitempty"`
 	// Own marks the gateway's own answers (the way to https, refusals): nobody is asked about their requests.
 	Own bool `json:"own,omitempty"`
-	// Filters are further per-route filter settings by filter name; values are pointers to this package's per-route
-	// configurations.
-	Filters map[string]any `json:"filters,omitempty"`
-	Origins []Origin       `json:"origins"`
+	// Filters are further per-route filter settings by filter name.
+	Filters RouteFilters `json:"filters,omitempty"`
+	Origins []Origin     `json:"origins"`
 }
 
 // PathKind says how a path is compared.
