@@ -9,6 +9,7 @@ func (a *app) policyCommand() *cobra.Command {
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 		Args:  noCommand,
 	}
-	c.AddCommand(a.policySchemaCommand())
+	c.AddCommand(a.policyTestCommand(), a.policyCheckCommand(), a.policyBenchCommand(), a.policyDiffCommand(), a.policyExplainCommand(),
+		a.policySchemaCommand(), a.policyDocsCommand(), a.policySignCommand())
 	return c
 }
