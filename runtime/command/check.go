@@ -56,6 +56,16 @@ right. Where an Envoy binary is found, Envoy is asked for its verdict too (--env
 			found := slices.Clone(r.Diagnostics)
 			if path != "" {
 				begun := time.Now()
+				p := a.progress("asking Envoy")
+				judged, unasked := a.prove(c.Context(), path, r)
+				p.done()
+				if unasked == nil {
+					r, found, path = judged, slices.Clone(judged.Diagnostics), ""
+					t.Validate = time.Since(begun)
+				}
+			}
+			if path != "" { // that Envoy does not serve as a validator: it is asked for one verdict over the whole
+				begun := time.Now()
 				static, err := output{result: r, settings: a.settings}.static()
 				if err != nil {
 					return failure("the static configuration: %w", err)

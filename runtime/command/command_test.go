@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -359,5 +360,21 @@ func TestQuickstartIsClean(t *testing.T) {
 	code, out, errs := call(t, "", "check", "--envoy", "none", "../../testdata/quickstart", dir)
 	if code != exitFine || out != "" {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+// TestCheckNamesWhatEnvoyRefuses has several faults found in one run, each with its object and field, that only Envoy can find.
+func TestCheckNamesWhatEnvoyRefuses(t *testing.T) {
+	findEnvoy(t)
+	quiet(t)
+	text := working
+	for i, value := range []string{"%REQ(a?b?c)%", "%PROTOCOL(x)%"} {
+		text += fmt.Sprintf("\n---\napiVersion: getambassador.io/v3alpha1\nkind: Mapping\nmetadata: {name: bad-%d}\nspec: {hostname: \"*\", prefix: /bad-%d/, service: echo, add_request_headers: {x-a: {value: \"%s\"}}}\n", i, i, value)
+	}
+	code, out, errs := call(t, "", "check", writeFile(t, "bad.yaml", text))
+	for _, want := range []string{"Mapping/default/bad-0 spec.add_request_headers.x-a.value", "More than 1 alternative header", "Mapping/default/bad-1", "PROTOCOL does not take any parameters", "CH-PROOF-010"} {
+		if code != exitErrors || !strings.Contains(out, want) {
+			t.Errorf("exit code %d, no %q in\n%s%s", code, want, out, errs)
+		}
 	}
 }

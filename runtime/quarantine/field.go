@@ -12,6 +12,23 @@ import (
 
 var quoted = regexp.MustCompile(`'([^']{2,})'|"([^"]{2,})"`)
 
+// Locate names the fields in findings about parts that Envoy refuses, in place.
+func Locate(ds []snapshot.Diagnostic, s *snapshot.Snapshot) {
+	for i := range ds {
+		d := &ds[i]
+		if d.Code.ID != refusedPart || d.Path != "" {
+			continue
+		}
+		if o := s.Get(d.Object.GroupKind(), d.Object.Namespace, d.Object.Name); o != nil {
+			_, sentence, _ := strings.Cut(d.Message, "Envoy says: ")
+			d.Path = Field(o, sentence)
+		}
+	}
+}
+
+// refusedPart is the back end's code for what Envoy refuses.
+const refusedPart = "CH-PROOF-010"
+
 // Field returns the path of the field that a sentence of Envoy's quotes, as in "spec.prefix"; "" when none can be told. Envoy
 // knows nothing of objects, but it mostly cites the value that it dislikes.
 func Field(o *snapshot.Object, sentence string) string {

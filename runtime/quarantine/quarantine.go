@@ -173,6 +173,9 @@ func (q *Quarantine) Prove(ctx context.Context, s *snapshot.Snapshot, r *transla
 		p.Findings = append(p.Findings, snapshot.Diagnostic{Severity: snapshot.Warning, Code: Unproven, Message: fmt.Sprintf("%v; %s", err, what)})
 	}
 	p.Findings = append(p.Findings, q.findings(s)...)
+	if !p.Again {
+		Locate(r.Diagnostics, r.Snapshot)
+	}
 	if !p.Again && len(q.pending) == 0 && err == nil {
 		q.good = q.withoutFaults(r)
 	}
