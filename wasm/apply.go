@@ -2,6 +2,7 @@ package wasm
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -28,6 +29,9 @@ type Write struct {
 	path     pointer
 	priority int
 }
+
+// maxWrites bounds the fields that one answer writes.
+const maxWrites = 100_000
 
 type itemKey struct{ kind, namespace, name string }
 
@@ -101,7 +105,9 @@ func atField(field pointer) string {
 // it is; items that were not touched are shared. All operations are applied or none.
 //
 // Items for which hidden says so exist, but not for the module.
-func apply(items []abi.Item, operations []abi.Operation, s *scope, hidden func(*abi.Item) bool) ([]abi.Item, []Write, error) {
+//
+// A module can ask for much work with few bytes; what is not done when ctx ends is refused.
+func apply(ctx context.Context, items []abi.Item, operations []abi.Operation, s *scope, hidden func(*abi.Item) bool) ([]abi.Item, []Write, error) {
 	if len(operations) == 0 {
 		return items, nil, nil
 	}
@@ -170,6 +176,9 @@ func apply(items []abi.Item, operations []abi.Operation, s *scope, hidden func(*
 				}
 			}
 			for i, step := range o.Patch {
+				if ctx.Err() != nil {
+					return nil, nil, tooMuch()
+				}
 				at, err := parsePointer(step.Path)
 				var value any
 				if err == nil && step.Value != nil {
@@ -190,9 +199,20 @@ func apply(items []abi.Item, operations []abi.Operation, s *scope, hidden func(*
 			documents[k] = doc
 		}
 		for _, f := range fields {
+			if ctx.Err() != nil {
+				return nil, nil, tooMuch()
+			}
 			if err := s.check(o.Op, k, f); err != nil {
 				return nil, nil, err
 			}
+		}
+		if o.Op == abi.Add {
+			fields = []pointer{nil} // the item as a whole
+		}
+		if len(writes)+len(fields) > maxWrites {
+			return nil, nil, fail("more than %d fields are written", maxWrites)
+		}
+		for _, f := range fields {
 			w := Write{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Path: f.String(), Op: o.Op, Reason: o.Reason, Origin: o.Origin, path: f}
 			writes = append(writes, w)
 		}
@@ -210,6 +230,10 @@ func apply(items []abi.Item, operations []abi.Operation, s *scope, hidden func(*
 	}
 	sortItems(out)
 	return out, writes, nil
+}
+
+func tooMuch() error {
+	return fault.New(fault.Deadline, "the operations took too long to apply")
 }
 
 func sortItems(items []abi.Item) {

@@ -158,6 +158,9 @@ func ParseManifest(text []byte) (*abi.Manifest, error) {
 			return nil, bad(fmt.Sprintf("phases[%d]", i), "%q is none of lower, ir and xds", escape(string(p), 100))
 		}
 	}
+	if len(m.Reads) > maxKinds || len(m.Writes) > maxKinds {
+		return nil, bad("reads, writes", "more than %d kinds", maxKinds)
+	}
 	for i, k := range m.Reads {
 		if !kindPattern.MatchString(k) {
 			return nil, bad(fmt.Sprintf("reads[%d]", i), "%q is no kind: Kind.group, ir/Kind or xds/message.Name is wanted", escape(k, 100))
@@ -186,6 +189,9 @@ func checkScope(s abi.Scope) (path string, err error) {
 		if op != abi.Add && op != abi.Replace && op != abi.Patch && op != abi.Remove {
 			return "operations", fmt.Errorf("%q is none of add, replace, patch and remove", escape(string(op), 100))
 		}
+	}
+	if len(s.Fields) > maxFields {
+		return "fields", fmt.Errorf("more than %d", maxFields)
 	}
 	for _, f := range s.Fields {
 		if !pointerPattern.MatchString(f) {

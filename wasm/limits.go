@@ -24,6 +24,8 @@ const (
 	maxModuleBytes = 64 << 20
 	// maxManifestBytes bounds the manifest section.
 	maxManifestBytes = 256 << 10
+	// maxKinds bounds the kinds that a manifest names, maxFields the fields of one of them.
+	maxKinds, maxFields = 64, 64
 	// startMilliseconds bounds instantiation and configuration.
 	startMilliseconds = 5000
 )

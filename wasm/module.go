@@ -129,7 +129,9 @@ func (m *module) translate(ctx context.Context, phase abi.Phase, unit string, in
 	if len(response.Operations) == 0 {
 		return a, spent, nil
 	}
-	after, writes, err := apply(items, response.Operations, &m.scope, func(i *abi.Item) bool { return !m.visible(i) })
+	within, cancel := context.WithTimeout(ctx, time.Duration(m.limits.Milliseconds)*time.Millisecond)
+	defer cancel()
+	after, writes, err := apply(within, items, response.Operations, &m.scope, func(i *abi.Item) bool { return !m.visible(i) })
 	if err != nil {
 		return nil, spent, err
 	}

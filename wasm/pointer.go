@@ -49,12 +49,6 @@ func (p pointer) covers(o pointer) bool {
 	return true
 }
 
-// overlaps reports whether one of the two fields is the other or above it.
-func (p pointer) overlaps(o pointer) bool {
-	n := min(len(p), len(o))
-	return slices.Equal(p[:n], o[:n])
-}
-
 // decodeDocument reads JSON; numbers keep their text.
 func decodeDocument(text []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -195,10 +189,13 @@ func differences(a, b any, at pointer) []pointer {
 	return []pointer{slices.Clone(at)}
 }
 
-// leaves returns the fields of a document that hold no further fields.
+// leaves returns the fields of a document that hold no further fields; an empty object is one.
 func leaves(v any, at pointer) []pointer {
 	switch x := v.(type) {
 	case map[string]any:
+		if len(x) == 0 {
+			return []pointer{slices.Clone(at)}
+		}
 		keys := make([]string, 0, len(x))
 		for k := range x {
 			keys = append(keys, k)

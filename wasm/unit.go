@@ -88,19 +88,34 @@ func conflicts(earlier, writes []Write) error {
 	if len(earlier) == 0 || len(writes) == 0 {
 		return nil
 	}
-	byItem := make(map[itemKey][]*Write, len(earlier))
+	type place struct {
+		item itemKey
+		path string
+	}
+	written, above := map[place]*Write{}, map[place]*Write{} // above holds every field that something was written below
 	for i := range earlier {
 		w := &earlier[i]
+		if w.priority != writes[0].priority {
+			continue
+		}
 		k := itemKey{w.Kind, w.Namespace, w.Name}
-		byItem[k] = append(byItem[k], w)
+		written[place{k, w.path.String()}] = w
+		for n := range w.path {
+			above[place{k, w.path[:n].String()}] = w
+		}
+	}
+	if len(written) == 0 {
+		return nil
 	}
 	for i := range writes {
 		w := &writes[i]
 		k := itemKey{w.Kind, w.Namespace, w.Name}
-		for _, e := range byItem[k] {
-			if e.priority == w.priority && e.path.overlaps(w.path) {
-				return fault.New(fault.Conflict, "%s%s was written by %s, which has priority %d too", k, atField(w.path), e.Module, e.priority)
-			}
+		e := above[place{k, w.path.String()}]
+		for n := 0; e == nil && n <= len(w.path); n++ {
+			e = written[place{k, w.path[:n].String()}]
+		}
+		if e != nil {
+			return fault.New(fault.Conflict, "%s%s was written by %s, which has priority %d too", k, atField(w.path), e.Module, e.priority)
 		}
 	}
 	return nil
