@@ -8,11 +8,13 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,7 +28,15 @@ import (
 	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
 )
 
-func TestMain(m *testing.M) { kubetest.Main(m) }
+// asProgram lets the test binary be the program, so that tests can measure it and kill it.
+const asProgram = "DEPLOY_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(command.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	}
+	kubetest.Main(m)
+}
 
 // buffer is written by the program while the test reads.
 type buffer struct {
@@ -64,8 +74,10 @@ func freePorts(t testing.TB, n int) []int {
 type gateway struct {
 	t            testing.TB
 	port, health int
+	args         []string
+	env          []string
 	log          *buffer
-	stop         func()
+	process      *exec.Cmd
 }
 
 // entrypoint runs the program over the cluster, as the user of the configuration, until the test ends. Its Envoy listens
@@ -78,23 +90,13 @@ func entrypoint(t testing.TB, config *rest.Config, port int, args ...string) *ga
 		}
 		t.Fatal(err)
 	}
-	t.Setenv("KUBECONFIG", kubetest.Kubeconfig(t, config))
-	p := freePorts(t, 3)
+	p := freePorts(t, 4)
 	g := &gateway{t: t, port: port, health: p[0], log: &buffer{}}
-	args = append([]string{"chancery", "entrypoint", "--bind-address", "127.0.0.1", "--health-address", "127.0.0.1", "--health-port", strconv.Itoa(g.health),
-		"--admin-port", strconv.Itoa(p[1]), "--ready-port", strconv.Itoa(p[2]), "--ads-address", "127.0.0.1:0", "--envoy-concurrency", "2",
+	g.args = append([]string{"entrypoint", "--bind-address", "127.0.0.1", "--health-address", "127.0.0.1", "--health-port", strconv.Itoa(g.health),
+		"--admin-port", strconv.Itoa(p[1]), "--ready-port", strconv.Itoa(p[2]), "--ads-address", fmt.Sprintf("127.0.0.1:%d", p[3]), "--envoy-concurrency", "2",
 		"--shutdown-grace", "1s", "--state-dir", t.TempDir()}, args...)
-	ctx, cancel := context.WithCancel(context.Background())
-	code := make(chan int, 1)
-	go func() { code <- command.Run(ctx, args, strings.NewReader(""), io.Discard, g.log) }()
-	g.stop = sync.OnceFunc(func() {
-		cancel()
-		select {
-		case <-code:
-		case <-time.After(60 * time.Second):
-			t.Error("the program does not end")
-		}
-	})
+	g.env = []string{asProgram + "=1", "KUBECONFIG=" + kubetest.Kubeconfig(t, config)}
+	g.start()
 	t.Cleanup(func() {
 		g.stop()
 		if t.Failed() {
@@ -103,6 +105,57 @@ func entrypoint(t testing.TB, config *rest.Config, port int, args ...string) *ga
 		}
 	})
 	return g
+}
+
+// start starts the program.
+func (g *gateway) start() {
+	g.t.Helper()
+	g.process = exec.Command(os.Args[0], g.args...)
+	g.process.Env = append(os.Environ(), g.env...)
+	g.process.Stderr = g.log
+	if err := g.process.Start(); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// stop ends the program in order.
+func (g *gateway) stop() {
+	if g.process == nil {
+		return
+	}
+	_ = g.process.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	late := time.AfterFunc(60*time.Second, func() {
+		g.t.Error("the program does not end")
+		_ = g.process.Process.Kill()
+	})
+	_ = g.process.Wait() // by a signal, in most cases
+	late.Stop()
+	g.process = nil
+}
+
+// kill ends the program without warning.
+func (g *gateway) kill() {
+	g.t.Helper()
+	if err := g.process.Process.Kill(); err != nil {
+		g.t.Fatal(err)
+	}
+	_ = g.process.Wait()
+	g.process = nil
+}
+
+// memory returns the resident megabytes of the program, without its Envoy.
+func (g *gateway) memory() int {
+	g.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.process.Process.Pid))
+	if err != nil {
+		g.t.Skip(err)
+	}
+	m := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(text)
+	n, err := strconv.Atoi(string(m[1]))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return n / 1024
 }
 
 // ready waits until requests are answered.

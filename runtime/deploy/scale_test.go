@@ -1,0 +1,137 @@
+package deploy_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
+)
+
+// create makes objects with several clients at a time.
+func create(t testing.TB, client *kubetest.Client, n int, manifest func(i int) string) {
+	t.Helper()
+	var working sync.WaitGroup
+	next := make(chan int)
+	for range 6 {
+		working.Go(func() {
+			for i := range next {
+				for _, o := range kubetest.Objects(t, []byte(manifest(i))) {
+					if _, err := client.Of(o).Create(context.Background(), o, metav1.CreateOptions{}); err != nil {
+						t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
+					}
+				}
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	working.Wait()
+}
+
+// median returns the middle and the greatest of the durations.
+func median(all []time.Duration) string {
+	slices.Sort(all)
+	return fmt.Sprintf("median %s, worst %s", all[len(all)/2].Round(10*time.Microsecond), all[len(all)-1].Round(10*time.Microsecond))
+}
+
+// scale is the number of Mappings and Services of the greater run.
+const scale = 5000
+
+func TestAtScale(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	c, client, ns, port := bed(t)
+	address, one := backend(t, "one")
+	made := 0
+	fill := func(to int) {
+		begun := time.Now()
+		from := made
+		create(t, client, to-from, func(i int) string {
+			i += from
+			return fmt.Sprintf(`
+{apiVersion: v1, kind: Service, metadata: {name: s%[2]d, namespace: %[1]s}, spec: {ports: [{name: http, port: 80, targetPort: http}]}}
+---
+{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: s%[2]d-x, namespace: %[1]s, labels: {kubernetes.io/service-name: s%[2]d}}, addressType: IPv4,
+ ports: [{name: http, port: 8080, protocol: TCP}], endpoints: [{addresses: [10.0.%[3]d.1]}, {addresses: [10.0.%[3]d.2]}, {addresses: [10.0.%[3]d.3]}, {addresses: [10.0.%[3]d.4]}]}
+---
+{apiVersion: getambassador.io/v3alpha1, kind: Mapping, metadata: {name: s%[2]d, namespace: %[1]s}, spec: {hostname: "*", prefix: /s%[2]d/, service: s%[2]d, resolver: endpoint, timeout_ms: 5000}}
+`, ns, i, i%250)
+		})
+		made = to
+		t.Logf("%d Mappings, Services and slices of 4 made in %s", to-from, time.Since(begun).Round(time.Millisecond))
+	}
+	fill(1000)
+	client.Apply("{apiVersion: v1, kind: Service, metadata: {name: quote, namespace: " + ns + "}, spec: {ports: [{name: http, port: 80, targetPort: http}]}}\n---" +
+		fmt.Sprintf(slice, ns, "quote-x", address, one) + "---" + fmt.Sprintf(oneMapping, ns, "always"))
+	g := entrypoint(t, c.Config(), port, "--namespace", ns, "--single-namespace")
+	begun := time.Now()
+	g.ready()
+	t.Logf("ready with 1000 Mappings after %s", time.Since(begun).Round(time.Millisecond))
+	measure := func() {
+		g.answers("/always/", 200, "one")
+		time.Sleep(2 * time.Second)
+		var live, told []time.Duration
+		legs := []string{"lower", "link", "emit", "compile", "publish", "acknowledge"}
+		before := map[string]float64{}
+		for _, l := range legs {
+			before[l] = g.stage(l)
+		}
+		compiles := g.metric("chancery_compiles_total")
+		const times = 100
+		for i := range times {
+			name := fmt.Sprintf("new%d-%d", made, i)
+			begun := time.Now()
+			client.Apply(fmt.Sprintf(oneMapping, ns, name))
+			g.answers("/"+name+"/", 200, "one")
+			live = append(live, time.Since(begun))
+			if i%10 == 0 {
+				kubetest.Eventually(t, 20*time.Second, "status", func(context.Context) bool { return state(t, client, "Mapping", ns, name) == "Running" })
+				told = append(told, time.Since(begun))
+			}
+			time.Sleep(110 * time.Millisecond) // each is a change after quiet
+		}
+		t.Logf("%d Mappings: applied to answered: %s; to status: %s", made, median(live), median(told))
+		n := g.metric("chancery_compiles_total") - compiles
+		var parts []string
+		for _, l := range legs {
+			parts = append(parts, fmt.Sprintf("%s %.2f ms", l, 1000*(g.stage(l)-before[l])/n))
+		}
+		t.Logf("a compile: %s", strings.Join(parts, ", "))
+		if worst := live[len(live)-1]; worst > time.Second {
+			t.Errorf("a Mapping took %s", worst)
+		}
+		var moved []time.Duration
+		before["endpoints"] = g.stage("endpoints")
+		compiles = g.metric("chancery_compiles_total")
+		_, two := backend(t, "two")
+		for i := range 20 {
+			name, at := "two", two
+			if i%2 == 1 {
+				name, at = "one", one
+			}
+			begun := time.Now()
+			client.Apply(fmt.Sprintf(slice, ns, "quote-x", address, at))
+			g.answers("/always/", 200, name)
+			moved = append(moved, time.Since(begun))
+			time.Sleep(110 * time.Millisecond)
+		}
+		t.Logf("an endpoint changed: %s; work %.3f ms each, %v compiles", median(moved), 1000*(g.stage("endpoints")-before["endpoints"])/20, g.metric("chancery_compiles_total")-compiles)
+		t.Logf("memory: %d MiB", g.memory())
+	}
+	measure()
+	fill(scale)
+	measure()
+	if m := g.memory(); m > 400 {
+		t.Errorf("%d MiB at 5,000 Mappings, 5,000 Services and 20,000 endpoints; at most 400 are right", m)
+	}
+}
