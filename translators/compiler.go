@@ -16,6 +16,8 @@ type Options struct {
 	FrontEnds []FrontEnd
 	// Admitter decides which objects the front ends see, and in which form; nil admits all as they are.
 	Admitter Admitter
+	// Extender changes what is made between the stages; nil changes nothing.
+	Extender Extender
 	// Merger settles competing claims; nil means that the oldest stands.
 	Merger linker.Merger
 	// Locate moves a diagnostic's position from the object's first line to the field's own; may be nil.
@@ -46,6 +48,7 @@ type Compiler struct {
 	linked    linker.Linked
 	endpoints *endpointTable
 	emitter   *envoy.Emitter
+	extended  extended
 }
 
 // entry is the memo of one lowering: what came out, and everything that was read for it.
@@ -87,14 +90,21 @@ func New(o Options) *Compiler {
 func (c *Compiler) Compile(s *snapshot.Snapshot) *Result {
 	start := time.Now()
 	r := &Result{Snapshot: s, Admitted: s}
-	var refused []snapshot.Diagnostic
-	if c.options.Admitter != nil {
-		r.Admitted, refused = c.options.Admitter.Admit(s)
+	var x Extension
+	if c.options.Extender != nil {
+		x = c.options.Extender.Begin()
 	}
+	var refused []snapshot.Diagnostic
+	var low Lowered
+	r.Admitted, low = c.extend(x, s)
+	if c.options.Admitter != nil {
+		r.Admitted, refused = c.options.Admitter.Admit(r.Admitted)
+	}
+	r.Admitted = c.admitted(r.Admitted, &low)
 	c.given, s = s, r.Admitted
 	admitted := time.Now()
 	changes := s.Changes(c.last)
-	edits := c.lower(s, changes)
+	edits := append(c.lower(s, changes), c.foreign(low.Fragments)...)
 	r.Counts.Lowered, r.Counts.Objects = len(edits), len(c.entries)
 	lowered := time.Now()
 	c.linked = c.linker.Link(edits)
@@ -104,12 +114,25 @@ func (c *Compiler) Compile(s *snapshot.Snapshot) *Result {
 	r.Program.EndpointSets = c.endpoints.update(s, c.linked.Requests, changes)
 	r.Counts.EndpointSets = c.endpoints.made
 	endpointsAt := time.Now()
+	extending := low.Diagnostics
+	if x != nil {
+		var found []snapshot.Diagnostic
+		r.Program, found = x.Link(s, r.Program)
+		extending = append(extending, found...)
+	}
 	out := c.emitter.Emit(r.Program)
+	if x != nil {
+		extending = append(extending, c.rewrite(x, s, &out)...)
+		r.Written = x.End()
+	}
 	r.Resources = out.Resources
 	r.Changed = out.Changed
 	r.Counts.Emitted = out.Emitted
-	r.Diagnostics = c.findings.list(r.Snapshot, changes, r.Snapshot.Findings(), refused, c.linked.Diagnostics, out.Diagnostics)
+	r.Diagnostics = c.findings.list(r.Snapshot, changes, r.Snapshot.Findings(), refused, extending, c.linked.Diagnostics, out.Diagnostics)
 	c.last = s
+	if c.extended.snapshot != r.Snapshot {
+		c.extended.snapshot.Forget()
+	}
 	end := time.Now()
 	r.Timings = Timings{Admit: admitted.Sub(start), Lower: lowered.Sub(admitted), Link: linkedAt.Sub(lowered), Endpoints: endpointsAt.Sub(linkedAt), Emit: end.Sub(endpointsAt), Total: end.Sub(start)}
 	return r
@@ -124,6 +147,9 @@ func (c *Compiler) Endpoints(s *snapshot.Snapshot) (changed []*ir.Resource, ok b
 	if c.options.Admitter != nil && !c.options.Admitter.Fresh() {
 		return nil, false
 	}
+	if c.options.Extender != nil && !c.options.Extender.Fresh() {
+		return nil, false
+	}
 	changes := s.Changes(c.given)
 	for _, ch := range changes {
 		k := ch.Ref().GroupKind()
@@ -131,10 +157,26 @@ func (c *Compiler) Endpoints(s *snapshot.Snapshot) (changed []*ir.Resource, ok b
 			return nil, false
 		}
 	}
-	c.given = s
+	e := &c.extended
+	if len(e.objects) > 0 {
+		put, gone := make([]*snapshot.Object, 0, len(changes)), []snapshot.Ref(nil)
+		for _, ch := range changes {
+			if ch.New != nil {
+				put = append(put, ch.New)
+			} else {
+				gone = append(gone, ch.Ref())
+			}
+		}
+		e.snapshot = e.snapshot.Derive(put, gone, s.Findings())
+		defer e.snapshot.Forget()
+	} else {
+		e.snapshot = s
+	}
+	c.given, s = s, e.snapshot
 	if c.options.Admitter != nil {
 		s, _ = c.options.Admitter.Admit(s)
 	}
+	s = c.admitted(s, &Lowered{})
 	for _, set := range c.endpoints.refresh(s, changes) {
 		if r, _ := envoy.EndpointResource(set); r != nil {
 			changed = append(changed, r)

@@ -1,7 +1,9 @@
 package translators
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/chancery-gateway/chancery/snapshot"
 )
@@ -11,9 +13,11 @@ import (
 type findings struct {
 	locate  func(o *snapshot.Object, d *snapshot.Diagnostic)
 	lowered map[snapshot.Ref][]snapshot.Diagnostic
-	stale   bool
-	others  []snapshot.Diagnostic // as the other stages gave them last
-	all     []snapshot.Diagnostic
+	// made are the objects that an extension made; what is found about one is told about the object that it comes from.
+	made   map[snapshot.Ref]*snapshot.Object
+	stale  bool
+	others []snapshot.Diagnostic // as the other stages gave them last
+	all    []snapshot.Diagnostic
 }
 
 // put replaces what the lowering of ref said.
@@ -61,6 +65,10 @@ func concerns(changes []snapshot.Change, ds []snapshot.Diagnostic) bool {
 func (f *findings) place(s *snapshot.Snapshot, ds []snapshot.Diagnostic) []snapshot.Diagnostic {
 	for i := range ds {
 		d := &ds[i]
+		if m := f.made[d.Object]; m != nil && m.Parent != nil {
+			d.Message = "the " + m.Ref.String() + " that a module makes of it: " + strings.TrimPrefix(d.Path+": ", ": ") + d.Message
+			d.Object, d.APIVersion, d.Path = m.Parent.Ref, m.Parent.APIVersion, ""
+		}
 		o := s.Get(d.Object.GroupKind(), d.Object.Namespace, d.Object.Name)
 		if o == nil {
 			continue
@@ -76,4 +84,11 @@ func (f *findings) place(s *snapshot.Snapshot, ds []snapshot.Diagnostic) []snaps
 		}
 	}
 	return ds
+}
+
+// lower takes up the objects that an extension made.
+func (f *findings) lower(made map[snapshot.Ref]*snapshot.Object) {
+	if !maps.Equal(made, f.made) {
+		f.made, f.stale = made, true
+	}
 }

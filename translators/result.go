@@ -33,8 +33,10 @@ type Result struct {
 	Changed []*ir.Unit
 	// Diagnostics of all stages, the snapshot's own findings included, sorted.
 	Diagnostics []snapshot.Diagnostic
-	Counts      Counts
-	Timings     Timings
+	// Written is every field that an extension wrote.
+	Written []Written
+	Counts  Counts
+	Timings Timings
 }
 
 // Errors returns the number of diagnostics of severity Error.

@@ -1,0 +1,215 @@
+package translators
+
+import (
+	"slices"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/translators/envoy"
+	"github.com/chancery-gateway/chancery/translators/ir"
+	"github.com/chancery-gateway/chancery/translators/linker"
+)
+
+// Extender changes what the compiler makes, between its stages. The compiler asks; modules answer.
+type Extender interface {
+	// Begin returns what holds from the start of one compile to its end; nil when nothing is to be changed.
+	Begin() Extension
+	// Fresh reports whether the last answers stand for a snapshot in which nothing but endpoints has changed.
+	Fresh() bool
+}
+
+// Extension is an Extender during one compile. Its answers depend on what it is given; what is as before keeps its pointers.
+// The methods are called in this order, End last.
+type Extension interface {
+	// Lower turns objects of kinds that no front end knows into core objects and fragments.
+	Lower(s *snapshot.Snapshot, known func(snapshot.GroupKind) bool) Lowered
+	// Link changes the linked program, of which s are the objects. It returns p itself when nothing is to be changed.
+	Link(s *snapshot.Snapshot, p *ir.Program) (*ir.Program, []snapshot.Diagnostic)
+	// Emit changes the resources. It returns the set itself when nothing is to be changed.
+	Emit(s *snapshot.Snapshot, set ir.ResourceSet) (ir.ResourceSet, []snapshot.Diagnostic)
+	// Refused is told of a resource of Emit that Envoy refuses, with its words: the former one stands in.
+	Refused(r *ir.Resource, text string) []snapshot.Diagnostic
+	// End ends the compile and returns every field that was written.
+	End() []Written
+}
+
+// Lowered is what became of the objects that no front end knows.
+type Lowered struct {
+	// Objects are core objects, sorted by Ref; Parent is the object that each comes from. They pass policies and front ends.
+	Objects []*snapshot.Object
+	// Fragments are by the object that they come from.
+	Fragments   map[snapshot.Ref]*ir.Fragments
+	Diagnostics []snapshot.Diagnostic
+}
+
+// Written is one field that an extension wrote.
+type Written struct {
+	// Module and Digest name the writer, Phase is where it did.
+	Module, Digest, Phase string
+	// Kind, Namespace and Name are those of what was written, Unit is what it was part of, Path the field as JSON pointer: "" for the whole.
+	Kind, Namespace, Name, Unit, Path string
+	// Op says what was done, Reason why, in the module's words.
+	Op, Reason string
+	// Objects are the source objects that the written thing comes from.
+	Objects []snapshot.Ref
+}
+
+// extended is what the compiler remembers of extensions.
+type extended struct {
+	snapshot  *snapshot.Snapshot                  // the last one, with the lowered objects
+	objects   map[snapshot.Ref]*snapshot.Object   // those of the last snapshot that were lowered
+	fragments map[snapshot.Ref]*ir.Fragments      // the last ones
+	rewritten map[*ir.Resource]*rewrittenResource // what stands for a resource that was rewritten
+}
+
+type rewrittenResource struct {
+	units []*ir.Unit
+	used  bool
+}
+
+// extend adds what the extension makes of objects of unknown kinds.
+func (c *Compiler) extend(x Extension, s *snapshot.Snapshot) (*snapshot.Snapshot, Lowered) {
+	e := &c.extended
+	var low Lowered
+	if x != nil {
+		low = x.Lower(s, func(k snapshot.GroupKind) bool { return c.byKind[k] != nil })
+	}
+	if len(low.Objects) == 0 && len(e.objects) == 0 {
+		e.snapshot = s
+		return s, low
+	}
+	now := make(map[snapshot.Ref]*snapshot.Object, len(low.Objects))
+	put := make([]*snapshot.Object, 0, len(low.Objects))
+	for _, o := range low.Objects {
+		if there := s.Get(o.GroupKind(), o.Namespace, o.Name); there != nil || now[o.Ref] != nil {
+			d := o.Parent.About(snapshot.Error, codeTaken, "", "a module makes "+o.Ref.String()+" of it, but there is another one of this name, which stands", "rename one of the two")
+			low.Diagnostics = append(low.Diagnostics, d)
+			continue
+		}
+		now[o.Ref] = o
+		put = append(put, o)
+	}
+	var gone []snapshot.Ref
+	for ref := range e.objects {
+		if now[ref] == nil && s.Get(ref.GroupKind(), ref.Namespace, ref.Name) == nil {
+			gone = append(gone, ref)
+		}
+	}
+	for _, ch := range s.Changes(c.given) {
+		if ch.New != nil {
+			put = append(put, ch.New)
+		} else if ref := ch.Ref(); now[ref] == nil {
+			gone = append(gone, ref)
+		}
+	}
+	slices.SortFunc(gone, snapshot.Ref.Compare)
+	before := e.snapshot
+	if before == nil {
+		before = c.given
+	}
+	e.snapshot = before.Derive(put, slices.Compact(gone), s.Findings())
+	for ref := range now {
+		now[ref] = e.snapshot.Get(ref.GroupKind(), ref.Namespace, ref.Name)
+	}
+	c.findings.lower(now)
+	e.objects = now
+	return e.snapshot, low
+}
+
+// admitted drops what was made of objects that the policies refused.
+func (c *Compiler) admitted(s *snapshot.Snapshot, low *Lowered) *snapshot.Snapshot {
+	refused := func(o *snapshot.Object) bool { return s.Get(o.GroupKind(), o.Namespace, o.Name) == nil }
+	var gone []snapshot.Ref
+	for ref, o := range c.extended.objects {
+		if o.Parent != nil && refused(o.Parent) {
+			gone = append(gone, ref)
+		}
+	}
+	for ref := range low.Fragments {
+		if s.Get(ref.GroupKind(), ref.Namespace, ref.Name) == nil {
+			delete(low.Fragments, ref)
+		}
+	}
+	if len(gone) == 0 {
+		return s
+	}
+	slices.SortFunc(gone, snapshot.Ref.Compare)
+	return s.Derive(nil, gone, s.Findings())
+}
+
+// foreign returns the linker's changes for fragments that an extension made, in the order of the references.
+func (c *Compiler) foreign(now map[snapshot.Ref]*ir.Fragments) []linker.Change {
+	was := c.extended.fragments
+	c.extended.fragments = now
+	var edits []linker.Change
+	for ref, f := range now {
+		if was[ref] != f {
+			edits = append(edits, linker.Change{Ref: ref, Old: was[ref], New: f})
+		}
+	}
+	for ref, f := range was {
+		if now[ref] == nil {
+			edits = append(edits, linker.Change{Ref: ref, Old: f})
+		}
+	}
+	slices.SortFunc(edits, func(a, b linker.Change) int { return a.Ref.Compare(b.Ref) })
+	return edits
+}
+
+// rewrite lets the extension change the resources, and adds what changed to what has to be proven.
+func (c *Compiler) rewrite(x Extension, s *snapshot.Snapshot, out *envoy.Output) []snapshot.Diagnostic {
+	e := &c.extended
+	set, found := x.Emit(s, out.Resources)
+	own := map[*ir.Resource]bool{}
+	former := map[string]*ir.Resource{}
+	for _, rs := range out.Resources {
+		for _, r := range rs {
+			own[r] = true
+			former[r.Type+"\x00"+r.Name] = r
+		}
+	}
+	if e.rewritten == nil {
+		e.rewritten = map[*ir.Resource]*rewrittenResource{}
+	}
+	for _, w := range e.rewritten {
+		w.used = false
+	}
+	final := ir.ResourceSet{}
+	for url, rs := range set {
+		list := rs
+		for i, r := range rs {
+			if own[r] {
+				continue
+			}
+			w := e.rewritten[r]
+			isNew := w == nil
+			if isNew {
+				w = &rewrittenResource{units: envoy.Pieces(r)}
+				e.rewritten[r] = w
+			}
+			w.used = true
+			if text := c.emitter.Verdict(w.units); text != "" {
+				found = append(found, x.Refused(r, text)...)
+				if &list[0] == &rs[0] {
+					list = slices.Clone(rs)
+				}
+				list[i] = former[r.Type+"\x00"+r.Name] // nil for one that was added
+			} else if isNew {
+				out.Changed = append(out.Changed, w.units...)
+			}
+		}
+		if list = slices.DeleteFunc(list, func(r *ir.Resource) bool { return r == nil }); len(list) > 0 {
+			final[url] = list
+		}
+	}
+	for r, w := range e.rewritten {
+		if !w.used {
+			delete(e.rewritten, r)
+		}
+	}
+	out.Resources = final
+	return found
+}
+
+var codeTaken = snapshot.NewCode("CH-WASM-001", "A module makes an object that exists already",
+	"A WebAssembly module lowers this object to an object of a name that another one has.",
+	"Rename one of the two; what the manifests hold stands meanwhile.")
