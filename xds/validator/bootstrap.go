@@ -105,7 +105,8 @@ func bootstrap(ads, admin string, runtime map[string]any, confined bool) ([]byte
 		StaticResources: &bootstrapv3.Bootstrap_StaticResources{Listeners: []*listenerv3.Listener{asker()}, Clusters: []*clusterv3.Cluster{control(ads)}},
 		DynamicResources: &bootstrapv3.Bootstrap_DynamicResources{LdsConfig: overADS, CdsConfig: overADS,
 			AdsConfig: &corev3.ApiConfigSource{ApiType: corev3.ApiConfigSource_DELTA_GRPC, TransportApiVersion: corev3.ApiVersion_V3,
-				GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: adsCluster}}}}}},
+				SetNodeOnFirstMessageOnly: true, // a node lists every extension: 50 kB with each answer
+				GrpcServices:              []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: adsCluster}}}}}},
 		LayeredRuntime: &bootstrapv3.LayeredRuntime{Layers: []*bootstrapv3.RuntimeLayer{{Name: "static_layer", LayerSpecifier: &bootstrapv3.RuntimeLayer_StaticLayer{StaticLayer: layer}}}},
 		// Statistics of 5,000 clusters cost more than the clusters.
 		StatsConfig: &metricsv3.StatsConfig{StatsMatcher: &metricsv3.StatsMatcher{StatsMatcher: &metricsv3.StatsMatcher_RejectAll{RejectAll: true}}},
