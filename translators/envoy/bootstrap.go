@@ -64,6 +64,7 @@ func Bootstrap(b *ir.Bootstrap, o BootstrapOptions) (*bootstrapv3.Bootstrap, err
 		LdsConfig: overADS(), CdsConfig: overADS(),
 		AdsConfig: &corev3.ApiConfigSource{
 			ApiType: api, TransportApiVersion: corev3.ApiVersion_V3,
+			SetNodeOnFirstMessageOnly: true, // a node lists every extension: 50 kB with each answer
 			GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
 				EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: adsCluster}}}},
 		},
