@@ -19,24 +19,15 @@ import (
 	"github.com/chancery-gateway/chancery/translators/envoy"
 )
 
-// supervise runs Envoy from the first publication on.
+// supervise runs Envoy from the first publication on, or from when the last good state has to do.
 func (g *Gateway) supervise(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-g.first:
-	}
-	bootstrap, err := envoy.Bootstrap(g.settings.Bootstrap(g.pipeline.Result().Program), envoy.BootstrapOptions{ADSAddress: g.at.ADS.String()})
-	if err != nil {
-		return fmt.Errorf("bootstrap of Envoy: %w", err)
-	}
-	var data bytes.Buffer
-	if err := envoy.WriteBootstrap(&data, bootstrap); err != nil {
-		return fmt.Errorf("bootstrap of Envoy: %w", err)
+	bootstrap, err := g.bootstrap(ctx)
+	if bootstrap == nil || err != nil {
+		return err
 	}
 	s := g.settings
 	child := supervisor.New(supervisor.Options{
-		Path: g.options.Envoy, Bootstrap: data.Bytes(), Dir: g.options.StateDir,
+		Path: g.options.Envoy, Bootstrap: bootstrap, Dir: g.options.StateDir,
 		AdminAddress: g.admin(), ReadyAddress: g.ready(), Concurrency: s.EnvoyConcurrency, BaseID: s.EnvoyBaseID,
 		LogLevel: s.EnvoyLogLevel, DrainTime: s.DrainTime, Grace: s.ShutdownGrace, Outlives: s.EnvoyOutlives,
 		Stdout: g.options.EnvoyOutput, Log: g.log,
@@ -169,9 +160,9 @@ func (g *Gateway) isReady(ctx context.Context) (bool, string) {
 	switch {
 	case g.stopping.Load():
 		return false, "Chancery is ending"
-	case r == nil:
+	case r == nil && !g.stale.Load():
 		return false, "waiting for the first configuration"
-	case r.Errors() > 0 && len(r.Program.Listeners) == 0:
+	case r != nil && r.Errors() > 0 && len(r.Program.Listeners) == 0:
 		return false, "nothing can be served: the input has errors and no usable Listener"
 	case g.options.Envoy == "":
 		return true, "Chancery is ready; it runs no Envoy"
@@ -194,6 +185,9 @@ func (g *Gateway) isReady(ctx context.Context) (bool, string) {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		return false, fmt.Sprintf("Envoy is not ready: %s", resp.Status)
+	}
+	if g.stale.Load() {
+		return true, "Envoy is ready, with the last good state of an earlier run: nothing could be compiled yet"
 	}
 	return true, "Chancery and Envoy are ready"
 }

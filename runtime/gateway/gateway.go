@@ -73,6 +73,7 @@ type Gateway struct {
 	once     sync.Once
 	stopping atomic.Bool
 	acked    atomic.Bool
+	stale    atomic.Bool  // what is served is an earlier run's
 	updated  atomic.Int64 // time of the last publication, Unix nanoseconds
 	answered chan struct{}
 	save     chan uint64
@@ -226,6 +227,7 @@ func (g *Gateway) loadLastGood() {
 		g.log.Warn("the last good state cannot be used", "error", err)
 	default:
 		g.server.Publish(set)
+		g.stale.Store(true)
 		g.log.Info("serving the last good state until the first compile", "dir", g.options.StateDir)
 	}
 }
@@ -283,7 +285,10 @@ func (g *Gateway) published(r *translators.Result, publication uint64) {
 		g.observe(r)
 	}
 	g.updated.Store(time.Now().UnixNano())
-	g.once.Do(func() { close(g.first) })
+	g.once.Do(func() {
+		g.stale.Store(false)
+		close(g.first)
+	})
 	select { // the newest wins
 	case <-g.save:
 	default:

@@ -27,10 +27,12 @@ type Overview struct {
 		BootTime        string `json:"boot_time"`
 	} `json:"system"`
 	EnvoyStatus struct {
-		Alive       bool              `json:"alive"`
-		Ready       bool              `json:"ready"`
-		State       string            `json:"state,omitempty"`
-		Uptime      string            `json:"uptime,omitempty"`
+		Alive  bool   `json:"alive"`
+		Ready  bool   `json:"ready"`
+		State  string `json:"state,omitempty"`
+		Uptime string `json:"uptime,omitempty"`
+		// Stale says that the configuration is the last good one of an earlier run, since nothing could be compiled yet.
+		Stale       bool              `json:"stale,omitempty"`
 		SinceUpdate string            `json:"since_update,omitempty"`
 		Version     string            `json:"version,omitempty"`
 		Process     supervisor.Status `json:"process"`
@@ -73,6 +75,7 @@ func (g *Gateway) overview(ctx context.Context) *Overview {
 	status, version, ok := g.child()
 	e.Process, e.Version = status, version
 	e.Ready, _ = g.isReady(ctx)
+	e.Stale = g.stale.Load()
 	if ok && status.State == supervisor.Running {
 		e.State = g.envoyState(ctx)
 		e.Alive = e.State != ""
