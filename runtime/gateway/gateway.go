@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/chancery-gateway/chancery/runtime/health"
 	"github.com/chancery-gateway/chancery/runtime/metrics"
 	"github.com/chancery-gateway/chancery/runtime/pipeline"
@@ -49,6 +51,9 @@ type Options struct {
 	Ready   func(at Addresses)
 	// Observe, which may be nil, is told what was compiled and all that was found about it, whenever either changed.
 	Observe func(s *snapshot.Snapshot, findings []snapshot.Diagnostic)
+	// Collectors are further measurements for /metrics. Policies, which may be nil, returns what /ambassador/v0/diag/ says of them.
+	Collectors []prometheus.Collector
+	Policies   func() any
 	// EnvoyOutput takes Envoy's standard output (access logs); nil for our own.
 	EnvoyOutput io.Writer
 }
@@ -108,6 +113,9 @@ func Run(ctx context.Context, o Options) error {
 	g := &Gateway{
 		options: o, settings: s, log: o.Log, booted: time.Now(), metrics: metrics.New(o.Version),
 		first: make(chan struct{}), answered: make(chan struct{}, 1), save: make(chan uint64, 1),
+	}
+	for _, c := range o.Collectors {
+		g.metrics.Register(c)
 	}
 	ads, err := listen("tcp", s.ADSAddress, "the xDS address", "ads-address")
 	if err != nil {

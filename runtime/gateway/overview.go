@@ -45,6 +45,8 @@ type Overview struct {
 	// Nodes are the Envoys that are connected, Diagnostics all findings.
 	Nodes       []xds.NodeStatus `json:"nodes"`
 	Diagnostics []report.Finding `json:"diagnostics"`
+	// Policies says which policies are in force, in which revision.
+	Policies any `json:"policies,omitempty"`
 }
 
 // RouteInfo is one route in words.
@@ -87,6 +89,9 @@ func (g *Gateway) overview(ctx context.Context) *Overview {
 	if g.proving != nil {
 		s := g.proving.status()
 		v.Validator = &s
+	}
+	if g.options.Policies != nil {
+		v.Policies = g.options.Policies()
 	}
 	findings := g.pipeline.Findings()
 	v.Diagnostics = report.NewDocument(findings).Diagnostics

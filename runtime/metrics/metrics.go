@@ -58,6 +58,9 @@ func (m *Metrics) Compiled(objects int) {
 	m.objects.Set(float64(objects))
 }
 
+// Register adds measurements of another part of the program.
+func (m *Metrics) Register(c prometheus.Collector) { m.registry.MustRegister(c) }
+
 // EndpointsUpdated counts one use of the fast path.
 func (m *Metrics) EndpointsUpdated() { m.fastPath.Inc() }
 
