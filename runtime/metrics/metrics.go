@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/chancery-gateway/chancery/snapshot"
@@ -43,7 +44,7 @@ func New(version string) *Metrics {
 	}
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "chancery_build_info", Help: "Always 1."}, []string{"version"})
 	info.WithLabelValues(version).Set(1)
-	m.registry.MustRegister(m.stages, m.compiles, m.fastPath, m.refusals, m.diagnostics, m.objects, m.restarts, m.up, info)
+	m.registry.MustRegister(collectors.NewGoCollector(), m.stages, m.compiles, m.fastPath, m.refusals, m.diagnostics, m.objects, m.restarts, m.up, info)
 	return m
 }
 

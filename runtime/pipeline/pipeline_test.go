@@ -49,7 +49,15 @@ func (r *recorder) Compile(s *snapshot.Snapshot) *translators.Result {
 
 func (r *recorder) Endpoints(*snapshot.Snapshot) ([]*ir.Resource, bool) {
 	r.note("endpoints")
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return nil, r.fast
+}
+
+func (r *recorder) setFast(fast bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fast = fast
 }
 
 func (r *recorder) EndpointMark() uint64 { return 7 }

@@ -1,0 +1,110 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/translators"
+	"github.com/chancery-gateway/chancery/translators/ir"
+)
+
+// prover answers as it is told, one answer per question, the last one for all further ones.
+type prover struct {
+	r       *recorder
+	answers []Proof
+	hold    chan struct{} // Prove waits for it when it is not nil
+	mu      sync.Mutex
+}
+
+func (p *prover) Take(s *snapshot.Snapshot) *snapshot.Snapshot { return s }
+
+func (p *prover) Prove(ctx context.Context, given *snapshot.Snapshot, r *translators.Result) Proof {
+	p.r.note("prove:%d", given.Len(snapshot.KindService))
+	if p.hold != nil {
+		select {
+		case <-p.hold:
+		case <-ctx.Done():
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.answers[0]
+	if len(p.answers) > 1 {
+		p.answers = p.answers[1:]
+	}
+	return a
+}
+
+func TestProof(t *testing.T) {
+	again := Proof{Again: true, Refused: map[*ir.Unit]string{{Name: "x"}: "no"}}
+	found := snapshot.Diagnostic{Severity: snapshot.Error, Code: code, Message: "refused"}
+	for _, c := range []struct {
+		name    string
+		answers []Proof
+		want    string
+	}{
+		{"proven", []Proof{{}}, "new compile:1 prove:1 publish"},
+		{"once more without what is refused", []Proof{again, {Findings: []snapshot.Diagnostic{found}}}, "new compile:1 prove:1 refuse:1 compile:1 prove:1 publish"},
+		{"held back", []Proof{{Hold: true}}, "new compile:1 prove:1"},
+		{"served with a retry to come", []Proof{{Retry: time.Hour}}, "new compile:1 prove:1 publish"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &recorder{}
+			o := options(r)
+			o.Prover = &prover{r: r, answers: c.answers}
+			p := New(o)
+			p.step(t.Context(), world(1))
+			if r.said() != c.want {
+				t.Errorf("got  %s\nwant %s", r.said(), c.want)
+			}
+			if last := c.answers[len(c.answers)-1]; len(p.Findings()) != len(last.Findings) || (p.again != nil) != (last.Retry > 0) {
+				t.Errorf("findings %v, again %v", p.Findings(), p.again != nil)
+			}
+		})
+	}
+}
+
+// TestEndlessRefusals: a proof that never ends publishes nothing.
+func TestEndlessRefusals(t *testing.T) {
+	r := &recorder{}
+	o := options(r)
+	o.Prover = &prover{r: r, answers: []Proof{{Again: true}}}
+	New(o).step(t.Context(), world(1))
+	if said := r.said(); strings.Contains(said, "publish") || strings.Count(said, "prove") != rounds {
+		t.Errorf("%s", said)
+	}
+}
+
+// TestEndpointsDoNotWait: while a proof is under way, endpoint changes are published; another change waits for the next step; and
+// what is held back is tried again.
+func TestEndpointsDoNotWait(t *testing.T) {
+	r := &recorder{}
+	o := options(r)
+	hold := make(chan struct{})
+	pr := &prover{r: r, answers: []Proof{{}, {Hold: true, Retry: time.Millisecond}, {}}, hold: hold}
+	o.Prover = pr
+	p := New(o)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var done sync.WaitGroup
+	done.Go(func() { p.Run(ctx) })
+	p.Deliver(world(1))
+	eventually(t, "a proof is under way", func() bool { return strings.Contains(r.said(), "prove:1") })
+	r.setFast(true)
+	p.Deliver(world(2))
+	eventually(t, "endpoints are published", func() bool { return strings.Contains(r.said(), "publish-endpoints") })
+	r.setFast(false)
+	p.Deliver(world(3))
+	eventually(t, "the other change has been looked at", func() bool { return strings.Count(r.said(), "endpoints") >= 3 })
+	close(hold)
+	eventually(t, "all is published", func() bool { return strings.HasSuffix(r.said(), "publish") && strings.Contains(r.said(), "compile:3") })
+	if want := "new compile:1 prove:1 endpoints publish-endpoints endpoints publish endpoints compile:3 prove:3 compile:3 prove:3 publish"; r.said() != want {
+		t.Errorf("got  %s\nwant %s", r.said(), want)
+	}
+	cancel(errors.New("end"))
+	done.Wait()
+}
