@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -182,6 +183,57 @@ func TestAuthentication(t *testing.T) {
 	<-done
 	g.remove("auth.yaml")
 	eventually(t, "nobody is asked", func() bool { return get(base+"/x", "web.example.com").status == 200 })
+}
+
+// TestAuthenticationWhileItChanges edits the AuthService under constant traffic: not one request that may pass is refused,
+// and not one is let through unasked, not even while it moves to another address.
+func TestAuthenticationWhileItChanges(t *testing.T) {
+	clear := freePorts(t, 1)[0]
+	app := newBackend(t, "app", nil)
+	guards := []*guard{newGuard(t), newGuard(t)}
+	auth := func(at *guard, timeout int) string {
+		return object("AuthService", "auth", fmt.Sprintf(`auth_service: "127.0.0.1:%d", allowed_request_headers: [X-Token], timeout_ms: %d`, at.port, timeout))
+	}
+	g := start(t, map[string]string{"auth.yaml": auth(guards[0], 5000), "all.yaml": join(clearListener(clear),
+		object("Host", "web", "hostname: web.example.com, requestPolicy: {insecure: {action: Route}}"),
+		object("Mapping", "all", fmt.Sprintf(`hostname: "*", prefix: /, service: "127.0.0.1:%d"`, app.port)))})
+	var moving atomic.Bool
+	stop := make(chan struct{})
+	var traffic sync.WaitGroup
+	for token, want := range map[string]int{"good": 200, "bad": 401} {
+		traffic.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					if n < 20 {
+						t.Errorf("only %d requests", n)
+					}
+					return
+				default:
+				}
+				a, err := ask(t, "GET", fmt.Sprintf("http://127.0.0.1:%d/", clear), "web.example.com", nil, "X-Token", token)
+				// Envoy ends questions in flight when it loses their cluster, which refuses the request.
+				if err != nil || a.status != want && !(moving.Load() && a.status == 403) {
+					t.Errorf("token %s: %d %v, want %d", token, a.status, err, want)
+				}
+			}
+		})
+	}
+	updates := func() int { return g.stat("listener_manager.listener_in_place_updated") }
+	for i := 1; i <= 10; i++ {
+		before := updates()
+		g.write("auth.yaml", auth(guards[0], 5000+i))
+		eventually(t, "the edit is in force", func() bool { return updates() > before })
+	}
+	moving.Store(true)
+	for i := 1; i <= 6; i++ {
+		at := guards[i%2]
+		before, _ := at.count()
+		g.write("auth.yaml", auth(at, 5000))
+		eventually(t, "the other is asked", func() bool { n, _ := at.count(); return n > before })
+	}
+	close(stop)
+	traffic.Wait()
 }
 
 // grpcServer serves on a free port until the test ends.

@@ -112,9 +112,9 @@ func (l *lowering) extAuthz(spec *api.AuthServiceSpec, all []*snapshot.Object) *
 		if c.TLS != nil {
 			scheme = "https://"
 		}
-		svc = l.qualified(svc).withPort(c.TLS != nil)
-		out.URI = scheme + svc.hostPort()
+		out.URI = scheme + l.o.Name + "." + l.o.Namespace // Envoy takes nothing but the scheme from it.
 		if l.wantsLinkerd(all) {
+			svc = l.qualified(svc).withPort(c.TLS != nil)
 			out.AddHeaders = append(out.AddHeaders, ir.HeaderValue{Name: "l5d-dst-override", Value: svc.hostPort()})
 		}
 	}
@@ -164,9 +164,6 @@ func (l *lowering) shareLoad(c *ir.Cluster, all []*snapshot.Object) {
 			c.Discovery, c.DNSFamily = ir.DiscoveryStrictDNS, l.dnsFamily(upstream{})
 		}
 	}
-	if len(c.More) == 0 {
-		return
-	}
 	slices.SortFunc(c.More, func(a, b ir.Target) int {
 		if d := strings.Compare(a.Host, b.Host); d != 0 {
 			return d
@@ -174,7 +171,9 @@ func (l *lowering) shareLoad(c *ir.Cluster, all []*snapshot.Object) {
 		return int(a.Port) - int(b.Port)
 	})
 	slices.SortFunc(c.Origins, ir.Origin.Compare)
-	c.Name = clusterName(c, "", l.scratch[:0])
+	if len(c.More) > 0 {
+		c.Name = clusterName(c, "", l.scratch[:0])
+	}
 }
 
 // httpQuestion fills in what only a service that speaks plain HTTP is told.

@@ -85,15 +85,15 @@ func TestAuthService(t *testing.T) {
 	const answer = `"answerHeaders":["authorization","location","proxy-authenticate","set-cookie","www-authenticate"]`
 	const request = `"requestHeaders":["authorization","cookie","from","proxy-authorization","user-agent","x-forwarded-for","x-forwarded-host","x-forwarded-proto"]`
 	for _, c := range []struct{ spec, want, findings string }{
-		{`auth_service: auth`, `{"cluster":"C","uri":"http://auth.app:80","timeoutMillis":5000,` + request + `,` + answer + `}`, ""},
+		{`auth_service: auth`, `{"cluster":"C","uri":"http://a.app","timeoutMillis":5000,` + request + `,` + answer + `}`, ""},
 		{`auth_service: "https://auth:8443", path_prefix: /check, timeout_ms: 100, failure_mode_allow: true, status_on_error: {code: 503}, allow_request_body: true, add_auth_headers: {x-b: "2", x-a: "1"}, add_linkerd_headers: true, allowed_request_headers: [X-Foo, Cookie]`,
-			`{"cluster":"C","uri":"https://auth.app:8443","pathPrefix":"/check","timeoutMillis":100,"requestHeaders":["authorization","cookie","from","proxy-authorization","user-agent","x-foo","x-forwarded-for","x-forwarded-host","x-forwarded-proto"],` + answer +
+			`{"cluster":"C","uri":"https://a.app","pathPrefix":"/check","timeoutMillis":100,"requestHeaders":["authorization","cookie","from","proxy-authorization","user-agent","x-foo","x-forwarded-for","x-forwarded-host","x-forwarded-proto"],` + answer +
 				`,"addHeaders":[{"name":"x-a","value":"1"},{"name":"x-b","value":"2"},{"name":"l5d-dst-override","value":"auth.app:8443"}],"body":{"maxBytes":4096,"partial":true},"failureModeAllow":true,"statusOnError":503}`,
 			"info CH-CLUSTER-004 spec.auth_service"},
 		{`auth_service: auth, proto: grpc, protocol_version: v3, include_body: {max_bytes: 7, allow_partial: false}`, `{"cluster":"C","grpc":true,"timeoutMillis":5000,"body":{"maxBytes":7}}`, ""},
 		{`auth_service: auth, proto: grpc, protocol_version: v3, path_prefix: /x, allowed_request_headers: [a]`, `{"cluster":"C","grpc":true,"timeoutMillis":5000}`, "warning CH-SERVICE-003 spec.path_prefix; warning CH-SERVICE-003 spec.allowed_request_headers"},
-		{`auth_service: auth, allow_request_body: true, include_body: {max_bytes: 7, allow_partial: true}`, `{"cluster":"C","uri":"http://auth.app:80","timeoutMillis":5000,` + request + `,` + answer + `,"body":{"maxBytes":7,"partial":true}}`, "warning CH-SERVICE-003 spec.allow_request_body"},
-		{`auth_service: auth, allowed_request_headers: ["x y"], status_on_error: {code: 299}`, `{"cluster":"C","uri":"http://auth.app:80","timeoutMillis":5000,` + request + `,` + answer + `}`, "error CH-SERVICE-002 spec.status_on_error.code; error CH-SERVICE-002 spec.allowed_request_headers[0]"},
+		{`auth_service: auth, allow_request_body: true, include_body: {max_bytes: 7, allow_partial: true}`, `{"cluster":"C","uri":"http://a.app","timeoutMillis":5000,` + request + `,` + answer + `,"body":{"maxBytes":7,"partial":true}}`, "warning CH-SERVICE-003 spec.allow_request_body"},
+		{`auth_service: auth, allowed_request_headers: ["x y"], status_on_error: {code: 299}`, `{"cluster":"C","uri":"http://a.app","timeoutMillis":5000,` + request + `,` + answer + `}`, "error CH-SERVICE-002 spec.status_on_error.code; error CH-SERVICE-002 spec.allowed_request_headers[0]"},
 		// What cannot be built closes.
 		{`auth_service: "auth}"`, "closed", "error CH-CLUSTER-001 spec.auth_service; error CH-AUTH-001"},
 		{`auth_service: auth, tls: nowhere`, "closed", "error CH-CLUSTER-003 spec.tls; error CH-AUTH-001"},
@@ -145,6 +145,9 @@ func TestSeveralAuthServices(t *testing.T) {
 	lead := w.lower(t, "AuthService/gw/b")
 	want(t, lead, "")
 	c := cluster(t, lead)
+	if len(c.Origins) != 2 {
+		t.Errorf("cluster %s from %v", c.Name, c.Origins)
+	}
 	if c.Host != "one" || c.Port != 81 || compact(t, c.More) != `[{"host":"10.0.0.7","port":80}]` {
 		t.Errorf("targets %s:%d and %v", c.Host, c.Port, c.More)
 	}

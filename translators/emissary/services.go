@@ -64,7 +64,8 @@ func (l *lowering) onlyOne(k snapshot.GroupKind) bool {
 const serviceResolver = "kubernetes-service"
 
 // ownCluster makes the cluster of one of the gateway's own services; nil when the object has failed. What it made then is
-// dropped.
+// dropped. Like every cluster it is named by what it is: one that moves is another, and requests in flight keep the old
+// one. (Envoy ends the questions in flight of a cluster that changes in place.)
 func (l *lowering) ownCluster(u upstream) (*ir.Cluster, service) {
 	u.own, u.resolver = true, serviceResolver
 	c, _, svc := l.cluster(u)

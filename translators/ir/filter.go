@@ -29,7 +29,7 @@ type ExtAuthz struct {
 	Cluster string `json:"cluster,omitempty"`
 	// GRPC speaks envoy.service.auth.v3 to it, else plain HTTP.
 	GRPC bool `json:"grpc,omitempty"`
-	// URI is the service's "scheme://host:port" and PathPrefix what is put before the request's path (HTTP only).
+	// URI names the service, with its scheme, and PathPrefix is what is put before the request's path (HTTP only).
 	URI        string `json:"uri,omitempty"`
 	PathPrefix string `json:"pathPrefix,omitempty"`
 	// TimeoutMillis bounds the answer; it is above 0.
