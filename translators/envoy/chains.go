@@ -75,7 +75,7 @@ func (e *Emitter) listener(l *ir.Listener, old *unit[ir.Listener]) *unit[ir.List
 	}
 	return &unit[ir.Listener]{
 		id:          id,
-		resource:    &ir.Resource{Type: ir.TypeListener, Name: l.Name, Version: version(hash.sum()), Value: value, Origins: l.Origins},
+		resource:    &ir.Resource{Type: ir.TypeListener, Name: l.Name, Version: version(hash.sum()), Value: value, Origins: listenerOrigins(l)},
 		diagnostics: diagnostics,
 	}
 }
@@ -107,6 +107,23 @@ func (e *Emitter) showChain(c *ir.FilterChain, u *chainUnit, head []byte, headHa
 	u.shown = headHash
 	e.refused.shown = append(e.refused.shown, &ir.Unit{Kind: ir.UnitChain, Name: c.Name, Value: content(u.framed), Frame: head, Origins: allOrigins(c), ID: id})
 	return nil
+}
+
+// listenerOrigins returns who is to blame where Envoy refuses the whole listener: its own origins, and those of scripts,
+// which nobody but Envoy can judge.
+func listenerOrigins(l *ir.Listener) []ir.Origin {
+	origins := l.Origins
+	for _, c := range l.Chains {
+		if c.HTTP == nil {
+			continue
+		}
+		for _, x := range c.HTTP.Filters {
+			if _, script := x.Config.(*ir.Lua); script && len(x.Origins) > 0 && !slices.Contains(origins, x.Origins[0]) {
+				origins = sortOrigins(origins, x.Origins)
+			}
+		}
+	}
+	return origins
 }
 
 func sameChains(a, b []*chainUnit) bool {

@@ -99,7 +99,11 @@ func TestEnvoyTakesFilters(t *testing.T) {
 
 func TestGoldenFilters(t *testing.T) {
 	prog := filtered()
+	prog.Listeners[0].Chains[0].HTTP.Filters[3].Origins = from("Module", "script")
 	out := clean(t, emit(t, prog))
+	if o := find(out.Resources[ir.TypeListener], prog.Listeners[0].Name).Origins; !slices.Equal(o, sortOrigins(from("Listener", "http"), from("Module", "script"))) {
+		t.Errorf("the script's object is not to blame for the listener: %v", o)
+	}
 	golden(t, "listener-filters", ir.TypeListener, find(out.Resources[ir.TypeListener], prog.Listeners[0].Name).Value)
 	for _, r := range routesOf(t, out, prog.RouteConfigs[0].Name) {
 		if r.TypedPerFilterConfig != nil {
