@@ -13,6 +13,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/chancery-gateway/chancery/policies/api"
+	"github.com/chancery-gateway/chancery/policies/decision"
 	"github.com/chancery-gateway/chancery/policies/engine"
 	"github.com/chancery-gateway/chancery/policies/index"
 	"github.com/chancery-gateway/chancery/policies/library"
@@ -29,6 +30,8 @@ type Options struct {
 	Namespaces []string
 	// Now is the clock, for the expiry of exceptions only; nil for the machine's.
 	Now func() time.Time
+	// Decided is told of each verdict that changes; nil for nobody. It must not wait.
+	Decided func(decision.Transition)
 }
 
 // Admitter turns a snapshot into the one that is compiled. It keeps what the next snapshot leaves unchanged; its answer is
@@ -38,6 +41,8 @@ type Admitter struct {
 	options Options
 	loader  *engine.Loader
 	counts  Counts
+	// inForce is the set of the last Admit, for others to look at beside.
+	inForce atomic.Pointer[engine.Set]
 
 	active  bool
 	last    *snapshot.Snapshot
@@ -85,13 +90,8 @@ func (a *Admitter) reset() {
 // Counts returns the counters.
 func (a *Admitter) Counts() *Counts { return &a.counts }
 
-// Set returns the set in force, nil for none.
-func (a *Admitter) Set() *engine.Set {
-	if a.world == nil {
-		return nil
-	}
-	return a.world.set
-}
+// Set returns the set in force, nil for none. It may be called beside Admit.
+func (a *Admitter) Set() *engine.Set { return a.inForce.Load() }
 
 // Fresh reports whether the last answer still stands for a snapshot in which nothing that policies see has changed: no new
 // revision of the rules has come and no exception has ended.
@@ -108,6 +108,7 @@ func (a *Admitter) Admit(s *snapshot.Snapshot) (*snapshot.Snapshot, []snapshot.D
 	supply := a.options.Supply()
 	if supply.Empty() && !api.Any(s) {
 		if a.active {
+			a.inForce.Store(nil)
 			a.reset()
 		}
 		return s, nil
@@ -118,6 +119,7 @@ func (a *Admitter) Admit(s *snapshot.Snapshot) (*snapshot.Snapshot, []snapshot.D
 	if renewed {
 		before := a.world
 		a.world = a.newWorld(s, supply, before)
+		a.inForce.Store(a.world.set)
 		a.counts.Loaded++
 		if before == nil || a.world.index != before.index {
 			for _, e := range a.entries {
@@ -137,7 +139,7 @@ func (a *Admitter) Admit(s *snapshot.Snapshot) (*snapshot.Snapshot, []snapshot.D
 		a.expiry = a.world.nextExpiry(now)
 		decided = append(decided, slices.Collect(maps.Values(a.talking))...)
 		if renewed {
-			decided = slices.Collect(maps.Values(a.entries))
+			decided = slices.SortedFunc(maps.Values(a.entries), func(x, y *entry) int { return x.object.Ref.Compare(y.object.Ref) })
 		}
 	}
 	for _, e := range decided {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 
 	"github.com/chancery-gateway/chancery/policies/api"
+	"github.com/chancery-gateway/chancery/policies/decision"
 	"github.com/chancery-gateway/chancery/policies/engine"
 	"github.com/chancery-gateway/chancery/policies/index"
 	"github.com/chancery-gateway/chancery/snapshot"
@@ -260,6 +262,9 @@ func (a *Admitter) decide(e *entry, now time.Time) {
 		v.findings = append(v.findings, f.finding)
 	}
 	v.findings = append(v.findings, e.mutation.notes...)
+	if a.options.Decided != nil {
+		a.tell(e, e.verdict.findings, v.findings, now)
+	}
 	e.verdict = v
 	if len(v.findings) > 0 {
 		a.talking[e.object.Ref] = e
@@ -321,4 +326,40 @@ func quarantineFinding(p *engine.Policy) snapshot.Diagnostic {
 		}
 	}
 	return d
+}
+
+// tell reports the policies whose verdict on the object is another one now.
+func (a *Admitter) tell(e *entry, before, after []snapshot.Diagnostic, now time.Time) {
+	worst := func(ds []snapshot.Diagnostic) map[string]snapshot.Diagnostic {
+		m := map[string]snapshot.Diagnostic{}
+		for _, d := range ds {
+			if have, ok := m[d.Policy]; !ok || d.Severity < have.Severity {
+				m[d.Policy] = d
+			}
+		}
+		return m
+	}
+	was, is := worst(before), worst(after)
+	ids := maps.Clone(was)
+	maps.Copy(ids, is)
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		old, had := was[id]
+		d, has := is[id]
+		if had == has && old.Severity == d.Severity && old.Code == d.Code && old.Message == d.Message {
+			continue
+		}
+		t := decision.Transition{Time: now.UTC(), Object: e.object.Ref.String(), Tenant: e.question.owner, Policy: id, Set: a.world.set.Digest}
+		for _, p := range a.world.set.Policies {
+			if p.ID == id {
+				t.Revision = p.Revision
+			}
+		}
+		if had {
+			t.From = old.Severity.String()
+		}
+		if has {
+			t.To, t.Code, t.Path, t.Rule, t.Message = d.Severity.String(), d.Code.ID, d.Path, d.Rule.String(), d.Message
+		}
+		a.options.Decided(t)
+	}
 }

@@ -328,6 +328,15 @@ func (a *Answer) take(p *Policy, entry string, v ast.Value) *Failure {
 			r.Message, r.Path = clip(body.Msg, maxText), clip(body.Path, 200)
 		}
 		r.Rule.Hits.Add(1)
+		p.Stats.LastHit.Store(time.Now().Unix())
+		switch entry {
+		case "deny":
+			p.Stats.Denials.Add(1)
+		case "warn":
+			p.Stats.Warnings.Add(1)
+		default:
+			p.Stats.Mutations.Add(1)
+		}
 		a.Results = append(a.Results, r)
 	}
 	return failure

@@ -45,7 +45,9 @@ type Policy struct {
 
 // Stats counts what a policy did. All fields may be read at any time.
 type Stats struct {
-	Evaluations, Denials, Warnings, Mutations, Errors, Timeouts, Nanos, LastHit atomic.Int64
+	Evaluations, Denials, Warnings, Mutations, Errors, Timeouts atomic.Int64
+	// Nanos is the time of all evaluations; policies that are asked together share theirs. LastHit is the time of the last result, in Unix seconds.
+	Nanos, LastHit atomic.Int64
 	// quarantined is set once the policy has run over its deadline too often.
 	quarantined atomic.Bool
 }

@@ -49,16 +49,17 @@ type Loader struct {
 	parsed map[[32]byte]*module
 	good   map[string][]*module // "tenant package" → modules
 	stats  map[string]*Stats    // by tenant, id and revision
+	files  map[string]*module   // "tenant file" → the last form that could be parsed
 }
 
 // NewLoader returns a loader that has loaded nothing.
 func NewLoader() *Loader {
-	return &Loader{parsed: map[[32]byte]*module{}, good: map[string][]*module{}, stats: map[string]*Stats{}}
+	return &Loader{parsed: map[[32]byte]*module{}, good: map[string][]*module{}, stats: map[string]*Stats{}, files: map[string]*module{}}
 }
 
 // Load makes a set. What is wrong is in its findings; the rest is in force.
 func (l *Loader) Load(in Input) *Set {
-	b := &builder{loader: l, in: in, set: &Set{units: map[string]*unit{}}, used: map[[32]byte]*module{}, wanted: map[*api.Policy]string{}, byPackage: map[string][]*api.Policy{}}
+	b := &builder{loader: l, in: in, set: &Set{units: map[string]*unit{}}, used: map[[32]byte]*module{}, files: map[string]*module{}, wanted: map[*api.Policy]string{}, byPackage: map[string][]*api.Policy{}}
 	b.collect()
 	for _, tenant := range slices.Sorted(maps.Keys(b.set.units)) {
 		b.check(b.set.units[tenant])
@@ -67,6 +68,7 @@ func (l *Loader) Load(in Input) *Set {
 	b.set.Digest = b.digest()
 	b.set.Findings = snapshot.SortDiagnostics(b.set.Findings)
 	l.keep(b.used)
+	l.files = b.files
 	return b.set
 }
 
@@ -85,6 +87,7 @@ type builder struct {
 	in        Input
 	set       *Set
 	used      map[[32]byte]*module
+	files     map[string]*module
 	wanted    map[*api.Policy]string   // the package of each Policy object
 	byPackage map[string][]*api.Policy // "tenant package" → objects
 	tenants   map[*api.Policy]string   // owners
@@ -173,10 +176,18 @@ func (b *builder) add(m *Module) (*module, *snapshot.Diagnostic) {
 		var found []snapshot.Diagnostic
 		if parsed, found = parse(m); parsed == nil {
 			b.report(found...)
-			return nil, &found[0]
+			last := b.loader.files[m.Tenant+" "+m.File]
+			if last == nil {
+				return nil, &found[0]
+			}
+			kept := found[0]
+			kept.Severity, kept.Code, kept.Message = snapshot.Warning, codeKept, "the last good revision of the module goes on"
+			b.report(kept)
+			m, parsed = last.Module, last
 		}
 	}
 	parsed.Module = m
+	b.files[m.Tenant+" "+m.File] = parsed
 	b.used[key] = parsed
 	message, help := parsed.belongs()
 	var found []snapshot.Diagnostic
