@@ -13,12 +13,14 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/chancery-gateway/chancery/policies"
 	policy "github.com/chancery-gateway/chancery/policies/api"
+	"github.com/chancery-gateway/chancery/policies/decision"
 	"github.com/chancery-gateway/chancery/policies/engine"
 	"github.com/chancery-gateway/chancery/runtime/settings"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
@@ -64,7 +66,9 @@ type app struct {
 	rules func() *policies.Supply
 	point policy.Point
 	// admitter is the one of the last compiler.
-	admitter *policies.Admitter
+	admitter atomic.Pointer[policies.Admitter]
+	// decisions takes what policies decide; nil for nothing.
+	decisions *decision.Log
 }
 
 // busy are the names of the program that pick a command.

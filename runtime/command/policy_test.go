@@ -106,7 +106,7 @@ func TestPolicySwap(t *testing.T) {
 	manifests, guardrails := copyTeams(t, p[0], upstream)
 	s := &served{t: t, dir: manifests, clear: p[0], tls: p[1], admin: p[2], health: p[3], errs: &text{}, code: make(chan int, 1)}
 	s.args = []string{"chancery", "serve", s.dir, "--policies", guardrails, "--bind-address", "127.0.0.1", "--health-address", "127.0.0.1", "--health-port", strconv.Itoa(s.health),
-		"--admin-port", strconv.Itoa(s.admin), "--ready-port", strconv.Itoa(p[4]), "--ads-address", "127.0.0.1:0", "--envoy-concurrency", "1", "--shutdown-grace", "1s"}
+		"--admin-port", strconv.Itoa(s.admin), "--ready-port", strconv.Itoa(p[4]), "--ads-address", "127.0.0.1:0", "--envoy-concurrency", "1", "--shutdown-grace", "1s", "--policy-log", filepath.Join(t.TempDir(), "decisions.json")}
 	s.run()
 	answers := func(host, path string, want int) func() bool {
 		return func() bool { code, _ := s.get(host, path); return code == want }
@@ -151,11 +151,32 @@ func TestPolicySwap(t *testing.T) {
 	eventually(t, "the new rule denies", answers("bank.example.com", "/bank-3/", 404))
 	replace("more.rego", "package chancery.admission.more\n\ndeny contains if {\n")
 	eventually(t, "a broken revision is reported", func() bool { return strings.Contains(s.errs.String(), "CH-POLICY-020") })
+	if code, _ := s.get("bank.example.com", "/bank-3/"); code != 404 {
+		t.Errorf("the last good revision of the rules is gone: %d", code)
+	}
 	replace("more.rego", rule("/bank-1/"))
 	eventually(t, "the next rule denies another", answers("bank.example.com", "/bank-1/", 404))
 	eventually(t, "and lets the first one in", answers("bank.example.com", "/bank-3/", 200))
 	cancel()
 	traffic.Wait()
+	resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/metrics", s.health))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	page, err := io.ReadAll(resp.Body)
+	for _, want := range []string{`chancery_policy_results_total{policy="bypass",result="deny",tenant=""}`, "chancery_policy_set_info{digest=", `chancery_policy_log_transitions_total{outcome="dropped"} 0`} {
+		if err != nil || !strings.Contains(string(page), want) {
+			t.Errorf("no %s among the measurements", want)
+		}
+	}
+	s.stop(nil)
+	decisions, err := os.ReadFile(s.args[len(s.args)-1])
+	for _, want := range []string{`"policy":"more","from":"","to":"error","code":"CH-POLICY-040"`, `"policy":"more","from":"error","to":""`} {
+		if err != nil || !strings.Contains(string(decisions), want) {
+			t.Errorf("no %s in the decision log:\n%s", want, decisions)
+		}
+	}
 	t.Logf("%d requests during the swaps, %d failed", asked.Load(), failed.Load())
 }
 

@@ -69,7 +69,7 @@ Exit codes: 0 nothing is denied anew, 1 something is, 2 wrong usage, 3 a policy 
 				a.rules = func() *policies.Supply { return s }
 				r := a.newCompiler().Compile(world)
 				results[i], found, verdicts[i] = r, r.Diagnostics, map[snapshot.Ref]*policies.Verdict{}
-				for _, v := range a.admitter.Verdicts() {
+				for _, v := range a.admitter.Load().Verdicts() {
 					verdicts[i][v.Object.Ref] = v
 				}
 			}

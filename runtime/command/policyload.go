@@ -25,10 +25,13 @@ func list(text string) (out []string) {
 
 // newAdmitter returns the stage that asks the policies.
 func (a *app) newAdmitter() *policies.Admitter {
-	a.admitter = policies.New(policies.Options{
-		Point: a.point, Supply: a.rules, Namespaces: append(list(a.settings.PolicyNamespaces), a.settings.Namespace),
-	})
-	return a.admitter
+	o := policies.Options{Point: a.point, Supply: a.rules, Namespaces: append(list(a.settings.PolicyNamespaces), a.settings.Namespace)}
+	if a.decisions != nil {
+		o.Decided = a.decisions.Record
+	}
+	admitter := policies.New(o)
+	a.admitter.Store(admitter)
+	return admitter
 }
 
 // policyKey reads the key that rules must be signed with; nil when none is set.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	policy "github.com/chancery-gateway/chancery/policies/api"
+	"github.com/chancery-gateway/chancery/policies/engine"
 	"github.com/chancery-gateway/chancery/runtime/gateway"
 	"github.com/chancery-gateway/chancery/runtime/pipeline"
 	"github.com/chancery-gateway/chancery/runtime/report"
@@ -77,6 +78,22 @@ func (a *app) gateway(ctx context.Context, o gateway.Options) error {
 	if err != nil {
 		return err
 	}
+	decisions, closer, err := a.decisionLog()
+	if err != nil {
+		return err
+	}
+	if a.decisions = decisions; decisions != nil {
+		defer closer.Close()
+		defer decisions.Close()
+	}
+	inForce := func() *engine.Set {
+		if admitter := a.admitter.Load(); admitter != nil {
+			return admitter.Set()
+		}
+		return nil
+	}
+	o.Collectors = append(o.Collectors, &policyMetrics{set: inForce, log: decisions})
+	o.Policies = func() any { return a.policyReport(inForce()) }
 	o.Settings, o.Version, o.Source, o.Envoy, o.EnvoyOutput = s, Version, governed(o.Source, rules), envoy, a.out
 	o.NewCompiler = func() pipeline.Compiler { return a.newCompiler() }
 	o.Changed = func(appeared, vanished []snapshot.Diagnostic) { a.tell(log, appeared, vanished) }

@@ -83,6 +83,9 @@ type Settings struct {
 	PolicyKey        string
 	PolicyKeyID      string
 	PolicyNamespaces string
+	// PolicyLog is the file of the decision log, "" for none; PolicyLogMask the fields that it hides.
+	PolicyLog     string
+	PolicyLogMask string
 
 	LogLevel  string
 	LogFormat string
@@ -126,6 +129,8 @@ var definitions = []*Definition{
 	text("policies", "", "rules that govern the compile: .rego files, folders, archives, OPA bundles, OCI layouts, web addresses; comma-separated", func(s *Settings) *string { return &s.Policies }),
 	text("policy-key", "", "file with the public key (PEM) that must have signed the rules", func(s *Settings) *string { return &s.PolicyKey }),
 	text("policy-key-id", "chancery", "name of the key that must have signed the rules", func(s *Settings) *string { return &s.PolicyKeyID }),
+	text("policy-log", "", "file to which each change of a policy's verdict is appended as a line of JSON", func(s *Settings) *string { return &s.PolicyLog }),
+	text("policy-log-mask", "", "fields of that log that are hidden: object, tenant, message, path; comma-separated", func(s *Settings) *string { return &s.PolicyLogMask }),
 	text("policy-namespaces", "", "further namespaces whose Policy and PolicyException objects speak for the platform, beside our own; comma-separated", func(s *Settings) *string { return &s.PolicyNamespaces }),
 
 	choice("log-level", "info", "log level", []string{"debug", "info", "warn", "error"}, func(s *Settings) *string { return &s.LogLevel }, Variable{"AES_LOG_LEVEL", aesLevel}),

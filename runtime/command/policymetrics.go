@@ -1,0 +1,114 @@
+package command
+
+import (
+	"io"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/chancery-gateway/chancery/policies/decision"
+	"github.com/chancery-gateway/chancery/policies/engine"
+)
+
+// policyMetrics measures the policies in force, when it is asked.
+type policyMetrics struct {
+	set func() *engine.Set
+	log *decision.Log
+}
+
+var (
+	descPolicySet         = prometheus.NewDesc("chancery_policy_set_info", "Always 1; the policies in force.", []string{"digest", "profile"}, nil)
+	descPolicyEvaluations = prometheus.NewDesc("chancery_policy_evaluation_seconds", "Evaluations and the time that they took; policies that are asked together share theirs.", []string{"policy", "tenant"}, nil)
+	descPolicyVerdicts    = prometheus.NewDesc("chancery_policy_results_total", "Results of rules.", []string{"policy", "tenant", "result"}, nil)
+	descPolicyHit         = prometheus.NewDesc("chancery_policy_last_hit_timestamp_seconds", "When a rule last gave a result; absent for never.", []string{"policy", "tenant"}, nil)
+	descPolicyBroken      = prometheus.NewDesc("chancery_policy_out_of_order", "1 for a policy that is broken or quarantined.", []string{"policy", "tenant"}, nil)
+	descPolicyLog         = prometheus.NewDesc("chancery_policy_log_transitions_total", "Transitions of the decision log.", []string{"outcome"}, nil)
+)
+
+// Describe lists the measurements.
+func (m *policyMetrics) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descPolicySet, descPolicyEvaluations, descPolicyVerdicts, descPolicyHit, descPolicyBroken, descPolicyLog} {
+		out <- d
+	}
+}
+
+// Collect measures.
+func (m *policyMetrics) Collect(out chan<- prometheus.Metric) {
+	if m.log != nil {
+		written, dropped := m.log.Counts()
+		out <- prometheus.MustNewConstMetric(descPolicyLog, prometheus.CounterValue, float64(written), "written")
+		out <- prometheus.MustNewConstMetric(descPolicyLog, prometheus.CounterValue, float64(dropped), "dropped")
+	}
+	s := m.set()
+	if s == nil {
+		return
+	}
+	out <- prometheus.MustNewConstMetric(descPolicySet, prometheus.GaugeValue, 1, s.Digest, engine.ProfileDigest())
+	for _, p := range s.Policies {
+		n := p.Stats
+		out <- prometheus.MustNewConstSummary(descPolicyEvaluations, uint64(n.Evaluations.Load()), float64(n.Nanos.Load())/1e9, nil, p.ID, p.Tenant)
+		for result, count := range map[string]int64{"deny": n.Denials.Load(), "warn": n.Warnings.Load(), "mutate": n.Mutations.Load(), "error": n.Errors.Load(), "timeout": n.Timeouts.Load()} {
+			out <- prometheus.MustNewConstMetric(descPolicyVerdicts, prometheus.CounterValue, float64(count), p.ID, p.Tenant, result)
+		}
+		if at := n.LastHit.Load(); at > 0 {
+			out <- prometheus.MustNewConstMetric(descPolicyHit, prometheus.GaugeValue, float64(at), p.ID, p.Tenant)
+		}
+		broken := 0.0
+		if p.Broken != nil || p.Quarantined() {
+			broken = 1
+		}
+		out <- prometheus.MustNewConstMetric(descPolicyBroken, prometheus.GaugeValue, broken, p.ID, p.Tenant)
+	}
+}
+
+// policyStatus is what the diagnostics page says of policies.
+type policyStatus struct {
+	Digest   string          `json:"digest"`
+	Profile  string          `json:"profile"`
+	Bundle   string          `json:"bundleRevision,omitempty"`
+	Policies []policyInForce `json:"policies"`
+}
+
+type policyInForce struct {
+	ID          string `json:"id"`
+	Tenant      string `json:"tenant,omitempty"`
+	Package     string `json:"package"`
+	Revision    string `json:"revision"`
+	Enforcement string `json:"enforcement"`
+	Status      string `json:"status"`
+	Why         string `json:"why,omitempty"`
+}
+
+// policyReport says which policies are in force; nil for none.
+func (a *app) policyReport(s *engine.Set) any {
+	if s == nil {
+		return nil
+	}
+	r := &policyStatus{Digest: s.Digest, Profile: engine.ProfileDigest(), Policies: []policyInForce{}}
+	if a.rules != nil {
+		r.Bundle = a.rules().Revision
+	}
+	for _, p := range s.Policies {
+		one := policyInForce{ID: p.ID, Tenant: p.Tenant, Package: p.Package, Revision: p.Revision, Enforcement: string(p.Spec.Enforcement), Status: "accepted"}
+		switch {
+		case p.Broken != nil:
+			one.Status, one.Why = "broken", p.Broken.String()
+		case p.Quarantined():
+			one.Status, one.Why = "quarantined", "over its deadline again and again"
+		}
+		r.Policies = append(r.Policies, one)
+	}
+	return r
+}
+
+// decisionLog opens the decision log; nil when none is wanted.
+func (a *app) decisionLog() (*decision.Log, io.Closer, error) {
+	if a.settings.PolicyLog == "" {
+		return nil, io.NopCloser(nil), nil
+	}
+	f, err := os.OpenFile(a.settings.PolicyLog, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640)
+	if err != nil {
+		return nil, nil, usage("--policy-log: %w", err)
+	}
+	return decision.New(f, 4096, list(a.settings.PolicyLogMask)), f, nil
+}
