@@ -1,105 +1,92 @@
 package ir
 
-import (
-	"bufio"
-	"bytes"
-	"encoding/json"
-	"io"
-)
+import "io"
 
 // WriteJSON writes the program's JSON form with each listener, route, cluster, endpoint set and secret on a line of its
 // own, so that two outputs can be compared line by line. It says the same as json.Marshal.
 func (p *Program) WriteJSON(w io.Writer) error {
-	b := &lines{w: bufio.NewWriterSize(w, 256<<10)}
-	b.encoder = json.NewEncoder(&b.one)
-	b.encoder.SetEscapeHTML(false)
-	b.text("{\n  \"version\": ")
-	b.value(p.Version)
-	list(b, 2, "listeners", p.Listeners, b.plain)
-	list(b, 2, "routeConfigs", p.RouteConfigs, func(v any) { b.routeConfig(v.(*RouteConfig)) })
-	list(b, 2, "clusters", p.Clusters, b.plain)
-	list(b, 2, "endpointSets", p.EndpointSets, b.plain)
-	list(b, 2, "secrets", p.Secrets, b.plain)
+	b := &lines{w: w, object: newObject()}
+	b.lit("{\n  \"version\": ")
+	b.text(p.Version)
+	lineEach(b, 2, "listeners", p.Listeners, func(l *Listener) { b.value(l) })
+	lineEach(b, 2, "routeConfigs", p.RouteConfigs, b.routeConfig)
+	lineEach(b, 2, "clusters", p.Clusters, b.cluster)
+	lineEach(b, 2, "endpointSets", p.EndpointSets, b.endpointSet)
+	lineEach(b, 2, "secrets", p.Secrets, func(s *Secret) { b.value(s) })
 	if p.Bootstrap != nil {
-		b.text(",\n  \"bootstrap\": ")
+		b.lit(",\n  \"bootstrap\": ")
 		b.value(p.Bootstrap)
 	}
-	b.text("\n}\n")
-	if b.err != nil {
-		return b.err
-	}
-	return b.w.Flush()
+	b.lit("\n}\n")
+	b.flush()
+	return b.err
 }
 
-// lines writes values, each compact; the first error stays.
+// lines writes values, each compact.
 type lines struct {
-	w       *bufio.Writer
-	one     bytes.Buffer
-	encoder *json.Encoder
-	err     error
+	*object
+	w io.Writer
 }
 
-func (b *lines) text(s string) {
+// chunk is how many bytes are gathered for one write.
+const chunk = 128 << 10
+
+// flush hands what has been gathered to the writer.
+func (b *lines) flush() {
 	if b.err == nil {
-		_, b.err = b.w.WriteString(s)
+		_, b.err = b.w.Write(b.out)
 	}
+	b.out = b.out[:0]
 }
 
-func (b *lines) value(v any) {
-	if b.err != nil {
-		return
-	}
-	b.one.Reset()
-	if b.err = b.encoder.Encode(v); b.err == nil {
-		_, b.err = b.w.Write(bytes.TrimSuffix(b.one.Bytes(), []byte("\n")))
-	}
-}
-
-func (b *lines) plain(v any) { b.value(v) }
+func (b *lines) lit(s string) { b.out = append(b.out, s...) }
 
 const blanks = "              "
 
-// list writes a member that is an array, one element to a line; an empty one is left out.
-func list[T any](b *lines, indent int, name string, all []*T, write func(any)) {
+// lineEach writes a member that is an array, one element to a line; an empty one is left out.
+func lineEach[T any](b *lines, indent int, name string, all []*T, write func(*T)) {
 	if len(all) == 0 {
 		return
 	}
-	b.text(",\n" + blanks[:indent] + "\"" + name + "\": [\n")
+	b.lit(",\n" + blanks[:indent] + "\"" + name + "\": [\n")
 	for i, v := range all {
 		if i > 0 {
-			b.text(",\n")
+			b.lit(",\n")
 		}
-		b.text(blanks[:indent+2])
+		b.lit(blanks[:indent+2])
 		write(v)
+		if len(b.out) > chunk {
+			b.flush()
+		}
 	}
-	b.text("\n" + blanks[:indent] + "]")
+	b.lit("\n" + blanks[:indent] + "]")
 }
 
 func (b *lines) routeConfig(c *RouteConfig) {
-	b.text("{\n      \"name\": ")
-	b.value(c.Name)
+	b.lit("{\n      \"name\": ")
+	b.text(c.Name)
 	if len(c.VirtualHosts) == 0 {
-		b.text(",\n      \"virtualHosts\": ")
+		b.lit(",\n      \"virtualHosts\": ")
 		b.value(c.VirtualHosts)
 	}
-	list(b, 6, "virtualHosts", c.VirtualHosts, func(v any) { b.virtualHost(v.(*VirtualHost)) })
-	b.origins(6, c.Origins)
-	b.text("\n    }")
+	lineEach(b, 6, "virtualHosts", c.VirtualHosts, b.virtualHost)
+	b.originLine(6, c.Origins)
+	b.lit("\n    }")
 }
 
 func (b *lines) virtualHost(v *VirtualHost) {
-	b.text("{\n          \"name\": ")
-	b.value(v.Name)
-	b.text(",\n          \"domains\": ")
+	b.lit("{\n          \"name\": ")
+	b.text(v.Name)
+	b.lit(",\n          \"domains\": ")
 	b.value(v.Domains)
-	list(b, 10, "routes", v.Routes, b.plain)
-	b.origins(10, v.Origins)
-	b.text("\n        }")
+	lineEach(b, 10, "routes", v.Routes, b.route)
+	b.originLine(10, v.Origins)
+	b.lit("\n        }")
 }
 
-func (b *lines) origins(indent int, all []Origin) {
+func (b *lines) originLine(indent int, all []Origin) {
 	if len(all) > 0 {
-		b.text(",\n" + blanks[:indent] + "\"origins\": ")
-		b.value(all)
+		b.lit(",\n" + blanks[:indent] + "\"origins\": ")
+		list(b.object, all, (*object).origin)
 	}
 }
