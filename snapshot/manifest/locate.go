@@ -14,6 +14,9 @@ import (
 // in diagnostics: "spec.cors.origins[1]", "spec.headers.x-foo"; keys may hold dots. Where the field does not exist it is
 // the line of the nearest parent that does; text that does not parse gives 0.
 func Locate(text []byte, path string) int {
+	if bytes.IndexByte(bytes.TrimRight(text, "\n"), '\n') < 0 {
+		return 0
+	}
 	if line, found := locatePlain(text, path); found {
 		return line
 	}
