@@ -30,7 +30,7 @@ type Config struct {
 	// is made so when it does not exist. "" keeps nothing.
 	CacheDir string
 	// Workers is the number of modules that are compiled at a time (default 1; each uses two threads), CompileTime the
-	// time that one may take (default 2 min).
+	// time that one may take (default 1 min).
 	Workers     int
 	CompileTime time.Duration
 	// Keep is the number of earlier versions of each module that stay compiled for a rollback (default 2).
@@ -89,7 +89,7 @@ type Host struct {
 // NewHost returns a host without modules. An error is returned for a cache folder that can't be used.
 func NewHost(config Config) (*Host, error) {
 	config.Workers = cmp.Or(config.Workers, 1)
-	config.CompileTime = cmp.Or(config.CompileTime, 2*time.Minute)
+	config.CompileTime = cmp.Or(config.CompileTime, time.Minute)
 	config.Keep = cmp.Or(config.Keep, 2)
 	config.Watch.Time = cmp.Or(config.Watch.Time, 10*time.Minute)
 	config.Watch.Failures = cmp.Or(config.Watch.Failures, 3)

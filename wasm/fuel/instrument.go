@@ -257,7 +257,11 @@ func (p *pass) rewriteCode(r *reader) ([]byte, int) {
 	out := make([]byte, 0, len(r.data)+len(r.data)/4)
 	var code []byte
 	for i := 0; i < n && r.err == nil; i++ {
-		sub := r.sub(r.u32())
+		size := r.u32()
+		if size > maxBody {
+			r.fail(Unsupported, "a function has %d bytes; %d are supported", size, maxBody)
+		}
+		sub := r.sub(size)
 		code = p.rewriteFunction(sub, p.types[p.functions[p.imported+i]], code[:0])
 		if sub.err != nil {
 			r.err = sub.err
