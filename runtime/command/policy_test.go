@@ -224,7 +224,7 @@ func TestPolicyCommands(t *testing.T) {
 		{[]string{"policy", "check", "/no/such"}, exitUsage, ""},
 		{[]string{"check", "--envoy", "none", "--policies", broken, manifests}, exitFailure, "CH-POLICY-023"},
 		{[]string{"policy", "diff", broken, guardrails, "--from", manifests}, exitFine, "denied -> changed"},
-		{[]string{"policy", "diff", guardrails, broken, "--from", manifests}, exitFailure, "denied anew: 3 objects of tenant news"},
+		{[]string{"policy", "diff", guardrails, broken, "--from", manifests}, exitFailure, "denied anew: 8 objects of tenant bank"},
 		{[]string{"policy", "diff", guardrails, guardrails, "--from", manifests}, exitFine, "no object is judged differently"},
 		{[]string{"policy", "explain", guardrails, "--from", manifests, "--object", "Mapping/shop/shop-7"}, exitFine, "spec.timeout_ms: (absent) -> 5000 by default-timeout"},
 		{[]string{"policy", "schema", "input", "--kind", "Mapping"}, exitFine, `"prefix_regex"`},

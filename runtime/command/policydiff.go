@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -125,7 +126,7 @@ func (d *policyDiff) compare(old, now map[snapshot.Ref]*policies.Verdict) {
 				for _, f := range v.Findings {
 					out = append(out, fmt.Sprintf("%s %s: %s", f.Severity, f.Policy, f.Message))
 				}
-				c.Tenant = v.Tenant
+				c.Tenant = cmp.Or(v.Tenant, c.Tenant)
 			}
 			return out
 		}
