@@ -115,7 +115,12 @@ func (a *app) answer(world *snapshot.Snapshot, q *admissionRequest) *admissionRe
 		return r
 	}
 	old, _ := decodeRequest(q.OldObject)
-	v := a.newAdmitter().Review(world, o, old, q.Operation)
+	a.reviewing.Lock()
+	if a.reviewer == nil {
+		a.reviewer = a.newAdmitter()
+	}
+	v := a.reviewer.Review(world, o, old, q.Operation)
+	a.reviewing.Unlock()
 	for _, d := range v.Findings {
 		switch d.Severity {
 		case snapshot.Error:

@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -65,10 +66,19 @@ type app struct {
 	// rules returns the operator's policies in force; nil for none. point is where policies are asked.
 	rules func() *policies.Supply
 	point policy.Point
-	// admitter is the one of the last compiler.
-	admitter atomic.Pointer[policies.Admitter]
+	// governing is what this command and copies of it know of policies in force.
+	*governing
 	// decisions takes what policies decide; nil for nothing.
 	decisions *decision.Log
+}
+
+// governing is shared by all copies of an app.
+type governing struct {
+	// admitter is the one of the last compiler.
+	admitter atomic.Pointer[policies.Admitter]
+	// reviewer judges objects for the webhook, one at a time; what it knows of the world it keeps from one review to the next.
+	reviewing sync.Mutex
+	reviewer  *policies.Admitter
 }
 
 // busy are the names of the program that pick a command.
@@ -101,7 +111,7 @@ func Run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 			code = exitFailure
 		}
 	}()
-	a := &app{in: in, out: out, err: errs, point: policy.PointCLI}
+	a := &app{in: in, out: out, err: errs, point: policy.PointCLI, governing: &governing{}}
 	root := a.root()
 	rest := args[1:]
 	if name := filepath.Base(args[0]); slices.Contains(busy, name) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/chancery-gateway/chancery/policies"
+	policy "github.com/chancery-gateway/chancery/policies/api"
 	"github.com/chancery-gateway/chancery/policies/supply"
 	"github.com/chancery-gateway/chancery/runtime/gateway"
 	"github.com/chancery-gateway/chancery/snapshot"
@@ -26,6 +27,9 @@ func list(text string) (out []string) {
 // newAdmitter returns the stage that asks the policies.
 func (a *app) newAdmitter() *policies.Admitter {
 	o := policies.Options{Point: a.point, Supply: a.rules, Namespaces: append(list(a.settings.PolicyNamespaces), a.settings.Namespace)}
+	if a.point == policy.PointWebhook {
+		return policies.New(o) // what is only asked about is not in force
+	}
 	if a.decisions != nil {
 		o.Decided = a.decisions.Record
 	}
