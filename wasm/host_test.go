@@ -362,3 +362,8 @@ func counting(m abi.Manifest) []byte {
 		packed(answerAt, uint32(len(answer))),
 	)}.bytes()
 }
+
+// sampleOf makes units the present input.
+func sampleOf(units ...Unit) func(abi.Phase) []Unit {
+	return func(abi.Phase) []Unit { return units }
+}

@@ -304,7 +304,7 @@ func TestInterpreter(t *testing.T) {
 // TestFirstModuleIsTriedOnPresentInput: a module without predecessor is shadow-run on what is compiled at present.
 func TestFirstModuleIsTriedOnPresentInput(t *testing.T) {
 	h := newTestHost(t, func(c *Config) {
-		c.Sample = func(abi.Phase) []Unit { return []Unit{unitOf("u", "a"), unitOf("v", "b")} }
+		c.Sample = sampleOf(unitOf("u", "a"), unitOf("v", "b"))
 	})
 	if s := apply1(t, h, Spec{Name: "m", Source: &memory{module: counting(versioned("1.0.0", nil))}, Grant: grantAll()}); s.Live != nil || !fault.Is(s.Candidate.Err, fault.Nondeterministic) {
 		t.Errorf("%+v", s.Candidate)

@@ -33,6 +33,7 @@ const (
 	logLine     = 1 << 10
 	logLines    = 32
 	maxPollSubs = 64
+	maxRandom   = 64 << 10
 	startOfTime = 1_640_995_200_000_000_000 // 2022-01-01T00:00:00Z, for every call
 )
 
@@ -201,6 +202,9 @@ func clockTime(s *sandbox, mem api.Memory, args []uint64) uint64 {
 }
 
 func randomBytes(s *sandbox, mem api.Memory, args []uint64) uint64 {
+	if uint32(args[1]) > maxRandom { // work that no fuel is charged for
+		return errnoInvalid
+	}
 	buf, ok := mem.Read(uint32(args[0]), uint32(args[1]))
 	if !ok {
 		return errnoFault

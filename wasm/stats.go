@@ -62,12 +62,15 @@ func (s *stats) called(u usage, err error) {
 
 func (s *stats) failed(err error) {
 	if err != nil {
-		id := fault.Host.ID
-		if c := fault.CodeOf(err); c != nil {
-			id = c.ID
-		}
-		s.Errors[id]++
+		s.Errors[codeOf(err)]++
 	}
+}
+
+func codeOf(err error) string {
+	if c := fault.CodeOf(err); c != nil {
+		return c.ID
+	}
+	return fault.Host.ID
 }
 
 func (s *stats) note(f func(*Counts)) {
