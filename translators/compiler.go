@@ -128,7 +128,11 @@ func (c *Compiler) Compile(s *snapshot.Snapshot) *Result {
 	r.Resources = out.Resources
 	r.Changed = out.Changed
 	r.Counts.Emitted = out.Emitted
-	r.Diagnostics = c.findings.list(r.Snapshot, changes, r.Snapshot.Findings(), refused, extending, c.linked.Diagnostics, out.Diagnostics)
+	heard := r.Snapshot.Findings()
+	if low.Answered != nil {
+		heard = slices.DeleteFunc(slices.Clone(heard), low.Answered)
+	}
+	r.Diagnostics = c.findings.list(r.Snapshot, changes, heard, refused, extending, c.linked.Diagnostics, out.Diagnostics)
 	c.last = s
 	if c.extended.snapshot != r.Snapshot {
 		c.extended.snapshot.Forget()

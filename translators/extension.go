@@ -39,6 +39,8 @@ type Lowered struct {
 	// Fragments are by the object that they come from.
 	Fragments   map[snapshot.Ref]*ir.Fragments
 	Diagnostics []snapshot.Diagnostic
+	// Answered, which may be nil, reports whether a source's finding does not hold any more, as that of an unknown kind.
+	Answered func(snapshot.Diagnostic) bool
 }
 
 // Written is one field that an extension wrote.
@@ -159,6 +161,9 @@ func (c *Compiler) foreign(now map[snapshot.Ref]*ir.Fragments) []linker.Change {
 func (c *Compiler) rewrite(x Extension, s *snapshot.Snapshot, out *envoy.Output) []snapshot.Diagnostic {
 	e := &c.extended
 	set, found := x.Emit(s, out.Resources)
+	if sameSet(set, out.Resources) && len(e.rewritten) == 0 {
+		return found
+	}
 	own := map[*ir.Resource]bool{}
 	former := map[string]*ir.Resource{}
 	for _, rs := range out.Resources {
@@ -210,6 +215,19 @@ func (c *Compiler) rewrite(x Extension, s *snapshot.Snapshot, out *envoy.Output)
 	return found
 }
 
-var codeTaken = snapshot.NewCode("CH-WASM-001", "A module makes an object that exists already",
+// sameSet reports whether two sets are of the very same lists.
+func sameSet(a, b ir.ResourceSet) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for url, l := range a {
+		if o := b[url]; len(l) != len(o) || len(l) > 0 && &l[0] != &o[0] {
+			return false
+		}
+	}
+	return true
+}
+
+var codeTaken = snapshot.NewCode("CH-EXTEND-001", "A module makes an object that exists already",
 	"A WebAssembly module lowers this object to an object of a name that another one has.",
 	"Rename one of the two; what the manifests hold stands meanwhile.")

@@ -23,6 +23,7 @@ import (
 	policy "github.com/chancery-gateway/chancery/policies/api"
 	"github.com/chancery-gateway/chancery/policies/decision"
 	"github.com/chancery-gateway/chancery/policies/engine"
+	"github.com/chancery-gateway/chancery/runtime/modules"
 	"github.com/chancery-gateway/chancery/runtime/settings"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
 	"github.com/chancery-gateway/chancery/snapshot"
@@ -70,6 +71,8 @@ type app struct {
 	*governing
 	// decisions takes what policies decide; nil for nothing.
 	decisions *decision.Log
+	// modules are what extends the compiler; nil for none.
+	modules *modules.Modules
 }
 
 // governing is shared by all copies of an app.
@@ -168,7 +171,7 @@ func (a *app) root() *cobra.Command {
 		return usage("%w; see %q", err, c.CommandPath()+" --help")
 	})
 	root.AddCommand(a.compileCommand(), a.checkCommand(), a.serveCommand(), a.explainCommand(), a.diffCommand(),
-		a.statusCommand(), a.settingsCommand(), a.versionCommand(), a.demoCommand(), a.codesCommand(), a.policyCommand(), a.entrypointCommand())
+		a.statusCommand(), a.settingsCommand(), a.versionCommand(), a.demoCommand(), a.codesCommand(), a.policyCommand(), a.moduleCommand(), a.entrypointCommand())
 	for _, name := range []string{"kubestatus", "apiext"} {
 		root.AddCommand(notYet(name))
 	}

@@ -24,7 +24,7 @@ func (a *app) newCompiler() *translators.Compiler {
 		SingleNamespace: s.SingleNamespace, CertsSingleNamespace: s.CertsSingleNamespace,
 		BindAddress: s.BindAddress, ReadyPort: uint32(s.ReadyPort), LooseLabelSelectors: s.LooseLabelSelectors,
 	})
-	return translators.New(translators.Options{
+	o := translators.Options{
 		FrontEnds: []translators.FrontEnd{front},
 		Admitter:  a.newAdmitter(),
 		Locate: func(o *snapshot.Object, d *snapshot.Diagnostic) {
@@ -32,7 +32,20 @@ func (a *app) newCompiler() *translators.Compiler {
 				manifest.Resolve(o.Source, d)
 			}
 		},
-	})
+	}
+	if a.modules != nil {
+		o.Extender = a.modules
+	}
+	return translators.New(o)
+}
+
+// frontEndKinds reports whether a front end reads the kind.
+func frontEndKinds() func(snapshot.GroupKind) bool {
+	known := map[snapshot.GroupKind]bool{}
+	for _, k := range emissary.New(emissary.Options{}).Kinds() {
+		known[k] = true
+	}
+	return func(k snapshot.GroupKind) bool { return known[k] }
 }
 
 // timings are what --timings prints: one line of JSON, times in nanoseconds.
@@ -93,9 +106,15 @@ func (a *app) compilePaths(ctx context.Context, paths []string) (*translators.Re
 		return nil, nil, failure("interrupted")
 	}
 	t.Load = time.Since(t.begun)
+	end, err := a.takeModules(ctx, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer end()
 	p = a.progress("compiling")
 	r := a.newCompiler().Compile(s)
 	p.done()
+	a.withModules(r)
 	t.Admit, t.Lower, t.Link, t.Endpoints, t.Emit, t.Compile = r.Timings.Admit, r.Timings.Lower, r.Timings.Link, r.Timings.Endpoints, r.Timings.Emit, r.Timings.Total
 	t.Objects, t.Lowered, t.Linked, t.Emitted = r.Counts.Objects, r.Counts.Lowered, r.Counts.Linked, r.Counts.Emitted
 	t.Diagnostics = len(r.Diagnostics)

@@ -94,7 +94,12 @@ func (a *app) gateway(ctx context.Context, o gateway.Options) error {
 	}
 	o.Collectors = append(o.Collectors, &policyMetrics{set: inForce, log: decisions})
 	o.Policies = func() any { return a.policyReport(inForce()) }
-	o.Settings, o.Version, o.Source, o.Envoy, o.EnvoyOutput = s, Version, governed(o.Source, rules), envoy, a.out
+	if a.modules, err = a.newModules(log); err != nil {
+		return err
+	}
+	defer a.modules.Close()
+	o.Modules = a.modules
+	o.Settings, o.Version, o.Source, o.Envoy, o.EnvoyOutput = s, Version, a.modules.Extend(governed(o.Source, rules)), envoy, a.out
 	o.NewCompiler = func() pipeline.Compiler { return a.newCompiler() }
 	o.Changed = func(appeared, vanished []snapshot.Diagnostic) { a.tell(log, appeared, vanished) }
 	err = gateway.Run(ctx, o)

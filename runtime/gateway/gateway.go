@@ -20,6 +20,7 @@ import (
 
 	"github.com/chancery-gateway/chancery/runtime/health"
 	"github.com/chancery-gateway/chancery/runtime/metrics"
+	"github.com/chancery-gateway/chancery/runtime/modules"
 	"github.com/chancery-gateway/chancery/runtime/pipeline"
 	"github.com/chancery-gateway/chancery/runtime/settings"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
@@ -54,6 +55,8 @@ type Options struct {
 	// Collectors are further measurements for /metrics. Policies, which may be nil, returns what /ambassador/v0/diag/ says of them.
 	Collectors []prometheus.Collector
 	Policies   func() any
+	// Modules, which may be nil, are the WebAssembly modules that extend the compiler.
+	Modules *modules.Modules
 	// EnvoyOutput takes Envoy's standard output (access logs); nil for our own.
 	EnvoyOutput io.Writer
 }
@@ -113,6 +116,9 @@ func Run(ctx context.Context, o Options) error {
 	g := &Gateway{
 		options: o, settings: s, log: o.Log, booted: time.Now(), metrics: metrics.New(o.Version),
 		first: make(chan struct{}), answered: make(chan struct{}, 1), save: make(chan uint64, 1),
+	}
+	if o.Modules != nil {
+		g.metrics.Register(o.Modules.Collector())
 	}
 	for _, c := range o.Collectors {
 		g.metrics.Register(c)
@@ -179,6 +185,11 @@ func (g *Gateway) run(ctx context.Context, ads, probes net.Listener) error {
 	part("last good state", g.keepLastGood)
 	part("version of Envoy", g.askVersion)
 	part("proof", g.prove)
+	if m := g.options.Modules; m != nil {
+		part("modules", func(ctx context.Context) error {
+			return m.Run(ctx, func(found []snapshot.Diagnostic) { g.pipeline.Add("modules", found) })
+		})
+	}
 	if g.options.Ready != nil {
 		part("readiness", func(ctx context.Context) error { g.tellReady(ctx); return nil })
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chancery-gateway/chancery/runtime/health"
+	"github.com/chancery-gateway/chancery/runtime/modules"
 	"github.com/chancery-gateway/chancery/runtime/report"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
 	"github.com/chancery-gateway/chancery/runtime/trace"
@@ -47,6 +48,8 @@ type Overview struct {
 	Diagnostics []report.Finding `json:"diagnostics"`
 	// Policies says which policies are in force, in which revision.
 	Policies any `json:"policies,omitempty"`
+	// Modules are the WebAssembly modules, each with its stages.
+	Modules []modules.Report `json:"modules,omitempty"`
 }
 
 // RouteInfo is one route in words.
@@ -58,10 +61,17 @@ type RouteInfo struct {
 }
 
 func (g *Gateway) handler() http.Handler {
-	return health.New(health.Options{
+	handler := health.New(health.Options{
 		Alive: g.isAlive, Ready: g.isReady, Metrics: g.writeMetrics,
 		Overview: func(ctx context.Context) any { return g.overview(ctx) },
 	})
+	if g.options.Modules == nil {
+		return handler
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", handler)
+	mux.Handle("POST /ambassador/v0/modules/{action}", g.options.Modules)
+	return mux
 }
 
 func (g *Gateway) overview(ctx context.Context) *Overview {
@@ -92,6 +102,9 @@ func (g *Gateway) overview(ctx context.Context) *Overview {
 	}
 	if g.options.Policies != nil {
 		v.Policies = g.options.Policies()
+	}
+	if g.options.Modules != nil {
+		v.Modules = g.options.Modules.Reports()
 	}
 	findings := g.pipeline.Findings()
 	v.Diagnostics = report.NewDocument(findings).Diagnostics

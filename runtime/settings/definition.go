@@ -50,6 +50,8 @@ type Settings struct {
 	FieldSelector string
 	// UpdateStatus says whether what became of objects is written to their status.
 	UpdateStatus bool
+	// WebhookAddress is where admission reviews are answered; "" for nowhere.
+	WebhookAddress string
 	// LooseLabelSelectors is Emissary's DISABLE_STRICT_LABEL_SELECTORS.
 	LooseLabelSelectors bool
 
@@ -87,6 +89,11 @@ type Settings struct {
 	PolicyLog     string
 	PolicyLogMask string
 
+	// Modules is the folder of WebAssembly modules, "" for none; ModuleKeys the folder of the public keys of which one must have
+	// signed each of them, "" for none.
+	Modules    string
+	ModuleKeys string
+
 	LogLevel  string
 	LogFormat string
 
@@ -102,6 +109,7 @@ var definitions = []*Definition{
 	text("label-selector", "", "read objects of a cluster that have these labels only", func(s *Settings) *string { return &s.LabelSelector }, "AMBASSADOR_LABEL_SELECTOR"),
 	text("field-selector", "", "read objects of a cluster that match these fields only", func(s *Settings) *string { return &s.FieldSelector }, "AMBASSADOR_FIELD_SELECTOR"),
 	onByDefault("update-status", "write what became of objects of a cluster to their status", func(s *Settings) *bool { return &s.UpdateStatus }, Variable{Name: "AMBASSADOR_UPDATE_MAPPING_STATUS"}),
+	optionalHostPort("webhook-address", "address on which reviews of the API server are answered, such as 0.0.0.0:9443; none without it", func(s *Settings) *string { return &s.WebhookAddress }),
 	address("bind-address", "0.0.0.0", "address that every Listener binds to", func(s *Settings) *string { return &s.BindAddress }, "AMBASSADOR_ENVOY_BIND_ADDRESS"),
 	flag("disable-strict-label-selectors", "attach a Mapping to a Host when host name or any one label agrees", func(s *Settings) *bool { return &s.LooseLabelSelectors }, Variable{Name: "DISABLE_STRICT_LABEL_SELECTORS"}),
 
@@ -129,9 +137,12 @@ var definitions = []*Definition{
 	text("policies", "", "rules that govern the compile: .rego files, folders, archives, OPA bundles, OCI layouts, web addresses; comma-separated", func(s *Settings) *string { return &s.Policies }),
 	text("policy-key", "", "file with the public key (PEM) that must have signed the rules", func(s *Settings) *string { return &s.PolicyKey }),
 	text("policy-key-id", "chancery", "name of the key that must have signed the rules", func(s *Settings) *string { return &s.PolicyKeyID }),
+	text("policy-namespaces", "", "further namespaces whose Policy and PolicyException objects speak for the platform, beside our own; comma-separated", func(s *Settings) *string { return &s.PolicyNamespaces }),
 	text("policy-log", "", "file to which each change of a policy's verdict is appended as a line of JSON", func(s *Settings) *string { return &s.PolicyLog }),
 	text("policy-log-mask", "", "fields of that log that are hidden: object, tenant, message, path; comma-separated", func(s *Settings) *string { return &s.PolicyLogMask }),
-	text("policy-namespaces", "", "further namespaces whose Policy and PolicyException objects speak for the platform, beside our own; comma-separated", func(s *Settings) *string { return &s.PolicyNamespaces }),
+
+	text("modules", "", "folder of WebAssembly modules, which is watched: NAME.wasm, with NAME.json for its settings and grant", func(s *Settings) *string { return &s.Modules }),
+	text("module-keys", "", "folder of public keys (PEM), of which one must have signed each module", func(s *Settings) *string { return &s.ModuleKeys }),
 
 	choice("log-level", "info", "log level", []string{"debug", "info", "warn", "error"}, func(s *Settings) *string { return &s.LogLevel }, Variable{"AES_LOG_LEVEL", aesLevel}),
 	choice("log-format", "text", "log format", []string{"text", "json"}, func(s *Settings) *string { return &s.LogFormat }, Variable{"AMBASSADOR_JSON_LOGGING", jsonLogging}),
@@ -170,6 +181,18 @@ func hostPort(name, def, usage string, at func(*Settings) *string) *Definition {
 		*at(s) = v
 		return nil
 	}}
+}
+
+func optionalHostPort(name, usage string, at func(*Settings) *string) *Definition {
+	d := hostPort(name, "", usage, at)
+	read := d.read
+	d.read = func(s *Settings, v string) error {
+		if v == "" {
+			return nil
+		}
+		return read(s, v)
+	}
+	return d
 }
 
 func flag(name, usage string, at func(*Settings) *bool, env ...Variable) *Definition {
