@@ -68,8 +68,23 @@ func (t *town) spec(kind string) fields {
 		t.maybe(c, "resolver", 3, "endpoint", "kubernetes-service")
 		t.maybe(c, "retry_policy", 3, fields{"retry_on": "5xx", "num_retries": 2})
 		t.maybe(c, "server_name", 3, "chancery")
+		t.maybe(c, "gzip", 4, fields{})
+		t.maybe(c, "ip_allow", 6, []fields{{"peer": "127.0.0.0/8"}}, []fields{{"peer": "nonsense"}})
+		t.maybe(c, "default_labels", 3, fields{"ambassador": fields{"defaults": []fields{{"remote_address": fields{"key": "remote_address"}}}}})
 		f["config"] = c
 	case "KubernetesEndpointResolver":
+	case "AuthService":
+		f["auth_service"] = one(t, "one", "two", "https://three")
+		t.maybe(f, "timeout_ms", 3, 0, 100)
+		t.maybe(f, "tls", 4, "ctx", "no-such")
+	case "RateLimitService":
+		f["service"], f["protocol_version"] = one(t, "one", "two"), one(t, "v3", "v3", "v2")
+		t.maybe(f, "domain", 3, "other")
+		t.maybe(f, "failure_mode_deny", 2, true)
+	case "LogService":
+		f["service"], f["protocol_version"], f["driver"] = one(t, "one", "two"), "v3", one(t, "http", "tcp")
+	case "TracingService":
+		f["service"], f["driver"] = one(t, "one", "two"), one(t, "zipkin", "opentelemetry", "lightstep")
 	default:
 		f["prefix"] = one(t, "/", "/a/", "/b/", "/a/b/", "/.well-known/acme-challenge/")
 		f["service"] = one(t, "one", "two", "three:8080", "https://four", "one.blue", "elsewhere.example.org")
@@ -87,6 +102,8 @@ func (t *town) spec(kind string) fields {
 		t.maybe(f, "add_request_headers", 5, fields{"x-a": fields{"value": "1"}}, fields{"x-b": fields{"value": "2", "append": false}})
 		t.maybe(f, "cors", 8, fields{"origins": []string{"https://example.com"}})
 		t.maybe(f, "grpc", 8, true)
+		t.maybe(f, "bypass_auth", 6, true)
+		t.maybe(f, "labels", 6, fields{"ambassador": []fields{{"one": []fields{{"generic_key": fields{"value": "v"}}}}}})
 		if t.rand.IntN(12) == 0 {
 			f["host_redirect"] = true
 		}
@@ -116,7 +133,7 @@ func (t *town) build(tb testing.TB, apiVersion, kind, namespace, name string, la
 
 // next makes one random change: a put, or (the second value) a removal.
 func (t *town) next(tb testing.TB) (*snapshot.Object, *snapshot.Ref) {
-	kind := one(t, "Mapping", "Mapping", "Mapping", "Mapping", "Mapping", "Host", "Host", "Listener", "TLSContext", "TCPMapping", "Module", "KubernetesEndpointResolver", "Service", "EndpointSlice", "EndpointSlice", "Secret")
+	kind := one(t, "Mapping", "Mapping", "Mapping", "Mapping", "Mapping", "Host", "Host", "Listener", "TLSContext", "TCPMapping", "Module", "KubernetesEndpointResolver", "Service", "EndpointSlice", "EndpointSlice", "Secret", "AuthService", "RateLimitService", "LogService", "TracingService")
 	ns := one(t, "red", "blue", "default")
 	name := fmt.Sprintf("%s-%d", strings.ToLower(kind), t.rand.IntN(4))
 	version := "getambassador.io/v3alpha1"
@@ -247,6 +264,9 @@ var badObjects = []string{
 	`{"apiVersion": "getambassador.io/v3alpha1", "kind": "TCPMapping", "metadata": {"name": "bad", "namespace": "red"}, "spec": {"port": 9000, "service": "one:99999"}}`,
 	`{"apiVersion": "getambassador.io/v3alpha1", "kind": "TLSContext", "metadata": {"name": "bad", "namespace": "red"}, "spec": {"secret": "never", "min_tls_version": "v1.3", "max_tls_version": "v1.0"}}`,
 	`{"apiVersion": "getambassador.io/v3alpha1", "kind": "Listener", "metadata": {"name": "zz-bad", "namespace": "zz"}, "spec": {"port": 8080, "protocolStack": ["TLS", "HTTP"], "securityModel": "XFP", "hostBinding": {"namespace": {"from": "ALL"}}}}`,
+	`{"apiVersion": "getambassador.io/v3alpha1", "kind": "RateLimitService", "metadata": {"name": "zz-bad", "namespace": "zz"}, "spec": {"service": "one", "protocol_version": "v2"}}`,
+	`{"apiVersion": "getambassador.io/v3alpha1", "kind": "LogService", "metadata": {"name": "zz-bad", "namespace": "zz"}, "spec": {"service": "one", "driver": "http"}}`,
+	`{"apiVersion": "getambassador.io/v3alpha1", "kind": "TracingService", "metadata": {"name": "zz-bad", "namespace": "zz"}, "spec": {"service": "one", "driver": "lightstep"}}`,
 	`{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "never-used", "namespace": "red"}, "type": "kubernetes.io/tls", "data": {"tls.crt": "AAAA", "tls.key": ""}}`,
 }
 

@@ -2,7 +2,6 @@ package envoy
 
 import (
 	"io"
-	"slices"
 	"strconv"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
@@ -80,12 +79,11 @@ func WriteBootstrap(w io.Writer, b *bootstrapv3.Bootstrap) error {
 	return writeMessage(w, b.ProtoReflect().Descriptor(), wire)
 }
 
-func writeMessage(w io.Writer, d protoreflect.MessageDescriptor, wire []byte) error {
-	c := wirejson.Encoder{Options: wirejson.Options{Multiline: true, Inline: inline}}
-	text, err := c.AppendMessage(slices.Grow([]byte(nil), 4*len(wire)), d, wire)
-	if err != nil {
+func writeMessage(w io.Writer, d protoreflect.MessageDescriptor, wire []byte, rewrites ...wirejson.Rewrite) error {
+	c := wirejson.Encoder{Options: wirejson.Options{Multiline: true, Inline: inline, Rewrites: rewrites}}
+	if err := c.WriteMessage(w, d, wire); err != nil {
 		return err
 	}
-	_, err = w.Write(append(text, '\n'))
+	_, err := w.Write([]byte("\n"))
 	return err
 }

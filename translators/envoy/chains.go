@@ -189,7 +189,7 @@ func (e *Emitter) chain(c *ir.FilterChain, quic bool) *chainUnit {
 			}
 		}
 	}
-	services, missing, standIn := lostServices(c, e.clusters.world.has)
+	orphans, missing, standIn := lostServices(c, e.clusters.world.has)
 	for i := range lost {
 		missing += lost[i].message + "\n"
 	}
@@ -208,7 +208,7 @@ func (e *Emitter) chain(c *ir.FilterChain, quic bool) *chainUnit {
 		u.diagnostics = f.diagnostics(unitName("filter chain", c.Name), leftOut, chainOrigins(c, quic, e.clusters.world.has))
 		return u
 	}
-	u.diagnostics = append(services, lost.diagnostics(unitName("filter chain", c.Name), "closes connections to a target", c.Origins)...)
+	u.diagnostics = append(orphans, lost.diagnostics(unitName("filter chain", c.Name), "closes connections to a target", c.Origins)...)
 	u.framed, u.hash = value, hash
 	return u
 }

@@ -43,8 +43,8 @@ type Emitter struct {
 	reserved map[string]bool
 	// maxProgram is the limit of RE2's program size under which everything was emitted.
 	maxProgram uint32
-	// asked says that some chain asks a service about every request, with which everything was emitted.
-	asked     bool
+	// asked are the services that chains ask, with which everything was emitted.
+	asked     services
 	secrets   store[ir.Secret]
 	endpoints store[ir.EndpointSet]
 	clusters  store[ir.Cluster]
@@ -88,7 +88,7 @@ func (e *Emitter) Emit(p *ir.Program) Output {
 	if p == nil {
 		p = &ir.Program{}
 	}
-	if limit, asked := maxProgram(p.Bootstrap), asksService(p.Listeners); limit != e.maxProgram || asked != e.asked {
+	if limit, asked := maxProgram(p.Bootstrap), servicesOf(p.Listeners); limit != e.maxProgram || asked != e.asked {
 		e.forget(limit)
 		e.asked = asked
 	}

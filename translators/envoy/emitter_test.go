@@ -113,7 +113,7 @@ func messages(prog *ir.Program) ([]*routev3.RouteConfiguration, []*clusterv3.Clu
 		for _, v := range rc.VirtualHosts {
 			h := &routev3.VirtualHost{Name: v.Name, Domains: v.Domains}
 			for _, r := range v.Routes {
-				h.Routes = append(h.Routes, routeMessage(r, all, false, &f))
+				h.Routes = append(h.Routes, routeMessage(r, all, services{}, &f))
 			}
 			m.VirtualHosts = append(m.VirtualHosts, h)
 		}

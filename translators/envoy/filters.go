@@ -84,9 +84,12 @@ func filterMessage(x *ir.Filter, present func(string) bool, f *faults) validated
 	return nil
 }
 
-// routeFilters builds a route's settings for filters. asked says that some chain has the filter that asks a service about
-// every request; else settings for it are left out. The gateway's own answers are exempt from it.
-func routeFilters(r *ir.Route, asked bool, f *faults) map[string]*anypb.Any {
+// services says which of the filters that ask a service stand in some chain.
+type services struct{ auth, limits bool }
+
+// routeFilters builds a route's settings for filters; those for filters that stand nowhere are left out. The gateway's own
+// answers are exempt from authentication.
+func routeFilters(r *ir.Route, asked services, f *faults) map[string]*anypb.Any {
 	var out map[string]*anypb.Any
 	put := func(name string, m validated) {
 		if out == nil {
@@ -97,21 +100,23 @@ func routeFilters(r *ir.Route, asked bool, f *faults) map[string]*anypb.Any {
 	if r.CORS != nil {
 		put(ir.FilterCORS, corsPolicy(r.CORS, f))
 	}
-	if r.Own && asked {
+	if r.Own && asked.auth {
 		put(ir.FilterExtAuthz, extAuthzRoute(&ir.ExtAuthzRoute{Disabled: true}))
 	}
 	for _, name := range sortedKeys(r.Filters) {
 		switch c := r.Filters[name].(type) {
 		case *ir.ExtAuthzRoute:
 			if name == ir.FilterExtAuthz {
-				if asked && !r.Own {
+				if asked.auth && !r.Own {
 					put(name, extAuthzRoute(c))
 				}
 				continue
 			}
 		case *ir.RateLimitRoute:
 			if name == ir.FilterRateLimit {
-				put(name, rateLimitRoute(c, f))
+				if m := rateLimitRoute(c, f); asked.limits {
+					put(name, m)
+				}
 				continue
 			}
 		}
@@ -120,16 +125,20 @@ func routeFilters(r *ir.Route, asked bool, f *faults) map[string]*anypb.Any {
 	return out
 }
 
-// asksService reports whether some chain has the filter that asks a service about every request.
-func asksService(listeners []*ir.Listener) bool {
+// servicesOf returns which services the chains of the listeners ask.
+func servicesOf(listeners []*ir.Listener) (s services) {
 	for _, l := range listeners {
 		for _, c := range l.Chains {
-			if c.HTTP != nil && slices.ContainsFunc(c.HTTP.Filters, func(x *ir.Filter) bool { return x.Name == ir.FilterExtAuthz }) {
-				return true
+			if c.HTTP == nil {
+				continue
+			}
+			for _, x := range c.HTTP.Filters {
+				s.auth = s.auth || x.Name == ir.FilterExtAuthz
+				s.limits = s.limits || x.Name == ir.FilterRateLimit
 			}
 		}
 	}
-	return false
+	return s
 }
 
 // lostServices says of a chain which services it names that do not exist, and what becomes of their filters. standIn is

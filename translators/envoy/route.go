@@ -11,7 +11,7 @@ import (
 )
 
 // routeMessage builds one route. present tells which clusters exist; asked is routeFilters'.
-func routeMessage(r *ir.Route, present func(string) bool, asked bool, f *faults) *routev3.Route {
+func routeMessage(r *ir.Route, present func(string) bool, asked services, f *faults) *routev3.Route {
 	out := &routev3.Route{
 		Name:                    r.Name,
 		Match:                   routeMatch(&r.Match, f),

@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -251,7 +252,7 @@ func TestGuiltyNodes(t *testing.T) {
 					t.Errorf("listener %q: %v", l.Name, err)
 				}
 			}
-			if _, err := Static(prog.Bootstrap, out.Resources); err != nil {
+			if err := WriteStatic(io.Discard, prog.Bootstrap, out.Resources); err != nil {
 				t.Errorf("what is left does not hold together: %v", err)
 			}
 			same(t, NewEmitter(Options{}).Emit(prog), out)

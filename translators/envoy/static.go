@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -9,15 +8,12 @@ import (
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
-	quicv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/quic/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/chancery-gateway/chancery/translators/envoy/wirejson"
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
@@ -27,53 +23,63 @@ const (
 	fieldListeners       protowire.Number = 1  // StaticResources.listeners
 	fieldClusters        protowire.Number = 2  // StaticResources.clusters
 	fieldSecrets         protowire.Number = 3  // StaticResources.secrets
+	fieldRDS             protowire.Number = 3  // HttpConnectionManager.rds
+	fieldSDSConfig       protowire.Number = 2  // SdsSecretConfig.sds_config
 	fieldRouteConfig     protowire.Number = 4  // HttpConnectionManager.route_config
 	fieldClusterType     protowire.Number = 2  // Cluster.type
 	fieldEDSConfig       protowire.Number = 3  // Cluster.eds_cluster_config
 	fieldLoadAssignment  protowire.Number = 33 // Cluster.load_assignment
 )
 
-// Static returns the wire encoding of one complete Bootstrap with everything of the set inlined, so that Envoy runs it without a
+// WriteStatic writes static.json: one complete Bootstrap with everything of the set inlined, so that Envoy runs it without a
 // control plane: route configurations in their listeners, endpoints in their clusters, certificates among the static
-// secrets, where listeners and clusters name them. It fails when the set refers to something that it does not hold.
-func Static(b *ir.Bootstrap, set ir.ResourceSet) ([]byte, error) {
+// secrets, where listeners and clusters name them. It is protobuf JSON, indented by two blanks. It fails when the set refers to
+// something that it does not hold, and as w fails.
+func WriteStatic(w io.Writer, b *ir.Bootstrap, set ir.ResourceSet) error {
 	base, err := baseBootstrap(b, BootstrapOptions{})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out, err := deterministic.Marshal(base)
+	resources, err := deterministic.Marshal(base.StaticResources)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var resources []byte
+	base.StaticResources = nil
+	size := len(resources)
+	clusters := make([][]byte, len(set[ir.TypeCluster]))
+	for i, r := range set[ir.TypeCluster] {
+		if clusters[i], err = staticCluster(r, set); err != nil {
+			return fmt.Errorf("cluster %q: %w", r.Name, err)
+		}
+		size += len(clusters[i]) + frame
+	}
+	for _, url := range []string{ir.TypeListener, ir.TypeSecret} {
+		for _, r := range set[url] {
+			size += len(r.Value) + frame
+		}
+	}
+	resources = slices.Grow(resources, size)
 	for _, r := range set[ir.TypeListener] {
-		v, err := staticListener(r, set)
-		if err != nil {
-			return nil, fmt.Errorf("listener %q: %w", r.Name, err)
-		}
-		resources = appendFramed(resources, fieldListeners, v)
+		resources = appendFramed(resources, fieldListeners, r.Value)
 	}
-	for _, r := range set[ir.TypeCluster] {
-		v, err := staticCluster(r, set)
-		if err != nil {
-			return nil, fmt.Errorf("cluster %q: %w", r.Name, err)
-		}
-		resources = appendFramed(resources, fieldClusters, v)
+	for _, c := range clusters {
+		resources = appendFramed(resources, fieldClusters, c)
 	}
 	for _, r := range set[ir.TypeSecret] {
 		resources = appendFramed(resources, fieldSecrets, r.Value)
 	}
-	return appendFramed(out, fieldStaticResources, resources), nil // Protobuf merges it with the base's.
-}
-
-// WriteStatic writes static.json: Static as protobuf JSON, indented by two blanks.
-func WriteStatic(w io.Writer, b *ir.Bootstrap, set ir.ResourceSet) error {
-	wire, err := Static(b, set)
+	wire, err := deterministic.Marshal(base)
 	if err != nil {
 		return err
 	}
-	return writeMessage(w, (&bootstrapv3.Bootstrap{}).ProtoReflect().Descriptor(), wire)
+	wire = appendFramed(slices.Grow(wire, len(resources)+frame), fieldStaticResources, resources)
+	return writeMessage(w, (&bootstrapv3.Bootstrap{}).ProtoReflect().Descriptor(), wire,
+		wirejson.Rewrite{Of: (&hcmv3.HttpConnectionManager{}).ProtoReflect().Descriptor(), To: func(wire []byte) ([]byte, error) { return inlineRoutes(wire, set) }},
+		wirejson.Rewrite{Of: (&tlsv3.SdsSecretConfig{}).ProtoReflect().Descriptor(), To: func(wire []byte) ([]byte, error) { return without(wire, 0, fieldSDSConfig) }})
 }
+
+// frame is the size that a field's tag and length may have.
+const frame = 8
 
 // find returns the named resource of a sorted list, or nil.
 func find(list []*ir.Resource, name string) *ir.Resource {
@@ -84,115 +90,59 @@ func find(list []*ir.Resource, name string) *ir.Resource {
 	return list[i]
 }
 
-func staticListener(r *ir.Resource, set ir.ResourceSet) ([]byte, error) {
-	l := &listenerv3.Listener{}
-	if err := proto.Unmarshal(r.Value, l); err != nil {
-		return nil, err
-	}
-	for _, c := range l.FilterChains {
-		if err := staticSocket(c.TransportSocket); err != nil {
-			return nil, err
+// inlineRoutes puts the route configuration in place of its name in a connection manager.
+func inlineRoutes(wire []byte, set ir.ResourceSet) ([]byte, error) {
+	rds := &hcmv3.Rds{}
+	found := false
+	for rest := wire; len(rest) > 0; {
+		number, typ, n := protowire.ConsumeTag(rest)
+		if n < 0 {
+			return nil, protowire.ParseError(n)
 		}
-		for _, f := range c.Filters {
-			if err := inlineRoutes(f.GetTypedConfig(), set); err != nil {
+		size := protowire.ConsumeFieldValue(number, typ, rest[n:])
+		if size < 0 {
+			return nil, protowire.ParseError(size)
+		}
+		if number == fieldRDS && typ == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(rest[n:])
+			if err := (proto.UnmarshalOptions{Merge: true}).Unmarshal(value, rds); err != nil {
 				return nil, err
 			}
+			found = true
 		}
+		rest = rest[n+size:]
 	}
-	return deterministic.Marshal(l)
-}
-
-// inlineRoutes puts the route configuration in place of its name. Its bytes are spliced, never decoded.
-func inlineRoutes(a *anypb.Any, set ir.ResourceSet) error {
-	m := &hcmv3.HttpConnectionManager{}
-	if !a.MessageIs(m) {
-		return nil
+	if !found {
+		return wire, nil
 	}
-	if err := a.UnmarshalTo(m); err != nil {
-		return err
-	}
-	if m.GetRds() == nil {
-		return nil
-	}
-	name := m.GetRds().GetRouteConfigName()
-	routes := find(set[ir.TypeRouteConfig], name)
+	routes := find(set[ir.TypeRouteConfig], rds.RouteConfigName)
 	if routes == nil {
-		return fmt.Errorf("there is no route configuration %q", name)
+		return nil, fmt.Errorf("there is no route configuration %q", rds.RouteConfigName)
 	}
-	m.RouteSpecifier = nil
-	b, err := deterministic.Marshal(m)
-	if err != nil {
-		return err
-	}
-	a.Value = appendFramed(b, fieldRouteConfig, routes.Value)
-	return nil
+	wire, err := without(wire, len(routes.Value)+frame, fieldRDS)
+	return appendFramed(wire, fieldRouteConfig, routes.Value), err
 }
 
-// staticSocket turns secrets over SDS into names of static secrets.
-func staticSocket(s *corev3.TransportSocket) error {
-	a := s.GetTypedConfig()
-	if a == nil {
-		return nil
-	}
-	m, err := a.UnmarshalNew()
-	if err != nil {
-		return err
-	}
-	var c *tlsv3.CommonTlsContext
-	switch m := m.(type) {
-	case *tlsv3.DownstreamTlsContext:
-		c = m.CommonTlsContext
-	case *tlsv3.UpstreamTlsContext:
-		c = m.CommonTlsContext
-	case *quicv3.QuicDownstreamTransport:
-		c = m.GetDownstreamTlsContext().GetCommonTlsContext()
-	}
-	if c == nil {
-		return nil
-	}
-	for _, s := range c.TlsCertificateSdsSecretConfigs {
-		s.SdsConfig = nil
-	}
-	if s := c.GetValidationContextSdsSecretConfig(); s != nil {
-		s.SdsConfig = nil
-	}
-	if s := c.GetCombinedValidationContext().GetValidationContextSdsSecretConfig(); s != nil {
-		s.SdsConfig = nil
-	}
-	a.Value, err = deterministic.Marshal(m)
-	return err
-}
-
+// staticCluster puts a cluster's endpoints into it.
 func staticCluster(r *ir.Resource, set ir.ResourceSet) ([]byte, error) {
-	value := r.Value
-	if r.EndpointSet != "" {
-		endpoints := find(set[ir.TypeEndpoint], r.EndpointSet)
-		if endpoints == nil {
-			return nil, fmt.Errorf("there is no endpoint set %q", r.EndpointSet)
-		}
-		var err error
-		if value, err = without(value, fieldClusterType, fieldEDSConfig); err != nil {
-			return nil, err
-		}
-		value = protowire.AppendVarint(protowire.AppendTag(value, fieldClusterType, protowire.VarintType), uint64(clusterv3.Cluster_STATIC))
-		value = appendFramed(value, fieldLoadAssignment, endpoints.Value)
+	if r.EndpointSet == "" {
+		return r.Value, nil
 	}
-	if !bytes.Contains(value, []byte("envoy.transport_sockets.")) {
-		return value, nil
+	endpoints := find(set[ir.TypeEndpoint], r.EndpointSet)
+	if endpoints == nil {
+		return nil, fmt.Errorf("there is no endpoint set %q", r.EndpointSet)
 	}
-	c := &clusterv3.Cluster{}
-	if err := proto.Unmarshal(value, c); err != nil {
+	value, err := without(r.Value, len(endpoints.Value)+2*frame, fieldClusterType, fieldEDSConfig)
+	if err != nil {
 		return nil, err
 	}
-	if err := staticSocket(c.TransportSocket); err != nil {
-		return nil, err
-	}
-	return deterministic.Marshal(c)
+	value = protowire.AppendVarint(protowire.AppendTag(value, fieldClusterType, protowire.VarintType), uint64(clusterv3.Cluster_STATIC))
+	return appendFramed(value, fieldLoadAssignment, endpoints.Value), nil
 }
 
-// without returns a copy of an encoding without some of its fields.
-func without(wire []byte, numbers ...protowire.Number) ([]byte, error) {
-	out := make([]byte, 0, len(wire)+256)
+// without returns a copy of an encoding without some of its fields, with room for more bytes behind it.
+func without(wire []byte, more int, numbers ...protowire.Number) ([]byte, error) {
+	out := make([]byte, 0, len(wire)+more)
 	for len(wire) > 0 {
 		number, _, n := protowire.ConsumeField(wire)
 		if n < 0 {

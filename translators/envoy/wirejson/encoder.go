@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -19,6 +20,14 @@ type Options struct {
 	Depth int
 	// Inline is the greatest encoded size, in bytes, of a message that stands on one line in multi-line text.
 	Inline int
+	// Rewrites put another encoding in the place of each message of a type.
+	Rewrites []Rewrite
+}
+
+// Rewrite makes the encoding to write from one that is found. To keeps its argument unchanged, and may return it.
+type Rewrite struct {
+	Of protoreflect.MessageDescriptor
+	To func(wire []byte) ([]byte, error)
 }
 
 // Encoder transcodes messages one after the other and keeps its work space. The zero value writes compact text. It is not safe
@@ -40,8 +49,29 @@ func (c *Encoder) AppendAny(dst []byte, typeURL string, wire []byte) ([]byte, er
 	return c.run(dst, func(e *encoder) error { return e.packed([]byte(typeURL), wire) })
 }
 
+// WriteMessage writes what AppendMessage appends, list element by list element, so that the text is never held as a whole. It
+// fails as w fails, too.
+func (c *Encoder) WriteMessage(w io.Writer, d protoreflect.MessageDescriptor, wire []byte) error {
+	c.e.w = w
+	out, err := c.AppendMessage(make([]byte, 0, chunk+chunk/4), d, wire)
+	c.e.w = nil
+	if err == nil {
+		_, err = w.Write(out)
+	}
+	return err
+}
+
+// chunk is how much text is gathered before it is written.
+const chunk = 256 << 10
+
 func (c *Encoder) run(dst []byte, write func(*encoder) error) ([]byte, error) {
 	e := &c.e
+	if len(e.rewrites) != len(c.Rewrites) {
+		e.rewrites = nil
+		for _, r := range c.Rewrites {
+			e.rewrites = append(e.rewrites, rewrite{tableOf(r.Of), r.To})
+		}
+	}
 	e.out, e.multiline, e.inline, e.depth, e.levels, e.discarded = dst, c.Multiline, c.Inline, c.Depth, 0, 0
 	e.entries, e.heads = e.entries[:0], e.heads[:0]
 	err := write(e)
@@ -55,8 +85,15 @@ const maxLevels = protowire.DefaultRecursionLimit
 
 var errDepth = errors.New("wirejson: messages are nested too deeply")
 
+type rewrite struct {
+	of *table
+	to func([]byte) ([]byte, error)
+}
+
 type encoder struct {
 	out       []byte
+	w         io.Writer // where full chunks of out go; nil for nowhere
+	rewrites  []rewrite
 	multiline bool
 	depth     int
 	inline    int
@@ -185,8 +222,22 @@ func (e *encoder) short(wire []byte) bool {
 
 func (e *encoder) long() { e.multiline = true }
 
+// rewritten returns the encoding to write in the place of wire.
+func (e *encoder) rewritten(t *table, wire []byte) ([]byte, error) {
+	for i := range e.rewrites {
+		if e.rewrites[i].of == t {
+			return e.rewrites[i].to(wire)
+		}
+	}
+	return wire, nil
+}
+
 // message writes one message in whatever form its type has.
 func (e *encoder) message(t *table, wire []byte) error {
+	wire, err := e.rewritten(t, wire)
+	if err != nil {
+		return err
+	}
 	if e.short(wire) {
 		defer e.long()
 	}
@@ -195,7 +246,7 @@ func (e *encoder) message(t *table, wire []byte) error {
 	}
 	e.open('{')
 	empty := true
-	if err := e.fields(t, wire, &empty); err != nil {
+	if err = e.fields(t, wire, &empty); err != nil {
 		return err
 	}
 	e.close('}', empty)
@@ -280,6 +331,12 @@ func (e *encoder) list(fd *field, at int32) error {
 			e.element(&empty)
 			if err := e.value(fd, x.num, x.bytes); err != nil {
 				return err
+			}
+			if e.w != nil && len(e.out) >= chunk {
+				if _, err := e.w.Write(e.out); err != nil {
+					return err
+				}
+				e.out = e.out[:0]
 			}
 			continue
 		}
@@ -405,6 +462,9 @@ func (e *encoder) packed(typeURL, wire []byte) error {
 	}
 	t, err := e.resolve(typeURL)
 	if err != nil {
+		return err
+	}
+	if wire, err = e.rewritten(t, wire); err != nil {
 		return err
 	}
 	if e.short(wire) {

@@ -3,7 +3,9 @@ package wirejson
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -382,3 +384,57 @@ func TestInline(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
+
+// TestWriteMessage proves that text written piece by piece is the text of the whole, that rewritten messages are written in the
+// place of what is there, wherever that is, and that errors of both come out.
+func TestWriteMessage(t *testing.T) {
+	m := &routev3.RouteConfiguration{Name: "r"}
+	for i := range 3000 {
+		v := &routev3.VirtualHost{Name: fmt.Sprintf("host %d", i), Domains: []string{strings.Repeat("d", i%700)}}
+		m.VirtualHosts = append(m.VirtualHosts, v)
+	}
+	d := m.ProtoReflect().Descriptor()
+	wire, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Encoder{Options: Options{Multiline: true, Inline: 100}}
+	want, err := c.AppendMessage(nil, d, wire)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	if err := c.WriteMessage(&got, d, wire); err != nil || !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("%v: %d bytes written, %d appended", err, got.Len(), len(want))
+	}
+	if err := c.WriteMessage(failing{}, d, wire); err == nil {
+		t.Error("the writer's error is lost")
+	}
+	empty := errors.New("an empty domain")
+	c.Rewrites = []Rewrite{{Of: (&routev3.VirtualHost{}).ProtoReflect().Descriptor(), To: func(wire []byte) ([]byte, error) {
+		v := &routev3.VirtualHost{}
+		if err := proto.Unmarshal(wire, v); err != nil {
+			return nil, err
+		}
+		if v.Domains[0] == "" && v.Name != "host 0" {
+			return nil, empty
+		}
+		v.Name += "!"
+		return proto.Marshal(v)
+	}}}
+	if _, err := c.AppendMessage(nil, d, wire); !errors.Is(err, empty) {
+		t.Errorf("the rewrite's error is lost: %v", err)
+	}
+	m.VirtualHosts = m.VirtualHosts[:2]
+	if wire, err = proto.Marshal(m); err != nil {
+		t.Fatal(err)
+	}
+	text, err := c.AppendMessage(nil, d, wire)
+	if err != nil || !strings.Contains(string(text), `"host 0!"`) || !strings.Contains(string(text), `"host 1!"`) {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
