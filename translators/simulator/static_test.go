@@ -1,10 +1,12 @@
 package simulator
 
 import (
+	"bytes"
 	"testing"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/chancery-gateway/chancery/translators/envoy"
@@ -18,12 +20,12 @@ func staticConfig(t *testing.T, p *ir.Program) []byte {
 	for _, d := range out.Diagnostics {
 		t.Fatalf("the back end leaves something out: %s", d)
 	}
-	static, err := envoy.Static(&ir.Bootstrap{}, out.Resources)
-	if err != nil {
+	var static bytes.Buffer
+	if err := envoy.WriteStatic(&static, &ir.Bootstrap{}, out.Resources); err != nil {
 		t.Fatal(err)
 	}
 	b := &bootstrapv3.Bootstrap{}
-	if err := proto.Unmarshal(static, b); err != nil {
+	if err := protojson.Unmarshal(static.Bytes(), b); err != nil {
 		t.Fatal(err)
 	}
 	b.Admin = &bootstrapv3.Admin{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{
