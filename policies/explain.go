@@ -32,6 +32,16 @@ func (a *Admitter) Verdict(r snapshot.Ref) *Verdict {
 	}
 	v := &Verdict{Object: e.object, Tenant: e.question.owner, Denied: e.verdict.denied, Findings: e.verdict.findings, Changes: e.mutation.changes,
 		Form: a.out.Get(r.GroupKind(), r.Namespace, r.Name)}
+	if m := a.merges[e.claim]; e.claims && m != nil {
+		for _, d := range m.findings {
+			if d.Object == r {
+				v.Findings = append(slices.Clip(v.Findings), d)
+			}
+		}
+		if form, touched := m.forms[r]; touched && form == nil {
+			v.Denied = true
+		}
+	}
 	for _, p := range slices.Concat(e.question.platform, e.question.tenant) {
 		v.Asked = append(v.Asked, p.ID)
 	}

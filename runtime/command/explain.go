@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chancery-gateway/chancery/runtime/trace"
+	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/translators"
 	"github.com/chancery-gateway/chancery/translators/simulator"
 )
@@ -66,7 +67,13 @@ With --object: every listener, virtual host, route and cluster that one object b
 			if format == "json" {
 				err = writeJSON(a.out, t)
 			} else {
-				_, err = io.WriteString(a.out, t.Text())
+				if _, err = io.WriteString(a.out, t.Text()); err == nil {
+					var involved []snapshot.Ref
+					for _, o := range t.Outcomes {
+						involved = append(involved, o.Origins...)
+					}
+					err = a.explainPolicies(involved)
+				}
 			}
 			if err != nil {
 				return failure("writing the answer: %w", err)
@@ -133,6 +140,9 @@ func (a *app) explainObject(r *translators.Result, name, format string) error {
 			fmt.Fprintln(a.out)
 		}
 		if err := t.Write(a.out, terminal(a.out)); err != nil {
+			return failure("writing the answer: %w", err)
+		}
+		if err := a.explainPolicies([]snapshot.Ref{o.Ref}); err != nil {
 			return failure("writing the answer: %w", err)
 		}
 	}

@@ -227,6 +227,8 @@ func TestPolicyCommands(t *testing.T) {
 		{[]string{"policy", "diff", guardrails, broken, "--from", manifests}, exitFailure, "denied anew: 8 objects of tenant bank"},
 		{[]string{"policy", "diff", guardrails, guardrails, "--from", manifests}, exitFine, "no object is judged differently"},
 		{[]string{"policy", "explain", guardrails, "--from", manifests, "--object", "Mapping/shop/shop-7"}, exitFine, "spec.timeout_ms: (absent) -> 5000 by default-timeout"},
+		{[]string{"explain", "--policies", guardrails, manifests, "--", "http://bank.example.com/bank-3/"}, exitErrors, "spec.timeout_ms: (absent) -> 5000 by default-timeout at library/default_timeout.rego:"},
+		{[]string{"explain", "--policies", guardrails, manifests, "--object", "Mapping/bank/bank-4"}, exitErrors, "bypass_auth is not allowed on /bank-4/"},
 		{[]string{"policy", "schema", "input", "--kind", "Mapping"}, exitFine, `"prefix_regex"`},
 		{[]string{"policy", "schema", "nothing"}, exitUsage, ""},
 		{[]string{"policy", "docs", guardrails}, exitFine, "## owner"},

@@ -10,6 +10,7 @@ import (
 	"github.com/chancery-gateway/chancery/policies"
 	"github.com/chancery-gateway/chancery/runtime/report"
 	"github.com/chancery-gateway/chancery/runtime/trace"
+	"github.com/chancery-gateway/chancery/snapshot"
 )
 
 func (a *app) policyExplainCommand() *cobra.Command {
@@ -157,6 +158,31 @@ func (e *explanation) write(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// explainPolicies adds what policies made of the objects: who set which field, who denied, who won a claim.
+func (a *app) explainPolicies(refs []snapshot.Ref) error {
+	admitter := a.admitter.Load()
+	if admitter == nil || admitter.Set() == nil {
+		return nil
+	}
+	seen := map[snapshot.Ref]bool{}
+	for _, r := range refs {
+		v := admitter.Verdict(r)
+		if v == nil || seen[r] {
+			continue
+		}
+		seen[r] = true
+		if len(seen) == 1 {
+			if _, err := io.WriteString(a.out, "\npolicies\n"); err != nil {
+				return err
+			}
+		}
+		if err := explain(admitter, v).write(a.out); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func absent(v []byte) string {
