@@ -75,6 +75,13 @@ func (a *app) entrypoint(ctx context.Context, ready func(gateway.Addresses)) err
 			}
 		}()
 	}
+	if s.WebhookAddress != "" {
+		end, err := a.answerReviews(ctx, config, &g)
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
 	return a.gateway(ctx, g)
 }
 

@@ -10,6 +10,7 @@ import (
 	"text/template"
 
 	"github.com/chancery-gateway/chancery/runtime/status"
+	"github.com/chancery-gateway/chancery/runtime/webhook"
 	"github.com/chancery-gateway/chancery/snapshot/kube"
 )
 
@@ -54,6 +55,13 @@ func Permissions() (everywhere, own []status.Permission) {
 	}
 	add("apiextensions.k8s.io", "customresourcedefinitions")
 	for _, p := range status.Permissions() {
+		if p.Own {
+			own = append(own, p)
+		} else {
+			everywhere = append(everywhere, p)
+		}
+	}
+	for _, p := range webhook.Permissions() {
 		if p.Own {
 			own = append(own, p)
 		} else {

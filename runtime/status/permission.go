@@ -5,6 +5,8 @@ type Permission struct {
 	Group     string
 	Resources []string
 	Verbs     []string
+	// Names confines it to objects of these names.
+	Names []string
 	// Own confines it to the namespace that the program runs in.
 	Own bool
 }
