@@ -322,3 +322,17 @@ func TestTracingService(t *testing.T) {
 		equal(t, c.spec, x, c.want)
 	}
 }
+
+// Where Datadog traces, JSON logs have the trace's identifiers; the Module's own settings stay as they are.
+func TestDatadogLogs(t *testing.T) {
+	const module = `{kind: Module, metadata: {name: ambassador}, spec: {config: {envoy_log_type: json, envoy_log_format: {a: "%PROTOCOL%"}}}}`
+	const plain = `[{"type":"file","path":"/dev/fd/1","json":{"a":"%PROTOCOL%"}}]`
+	for driver, expected := range map[string]string{
+		"zipkin":  plain,
+		"datadog": `[{"type":"file","path":"/dev/fd/1","json":{"a":"%PROTOCOL%","dd.span_id":"%REQ(X-DATADOG-PARENT-ID)%","dd.trace_id":"%REQ(X-DATADOG-TRACE-ID)%"}}]`,
+	} {
+		w := newWorld(t, strings.Join([]string{aListener, module, `{kind: TracingService, metadata: {name: x}, spec: {service: t, driver: ` + driver + `}}`}, "\n---\n"))
+		equal(t, driver, w.lower(t, "Listener/l").Listeners[0].Chain.Settings.AccessLogs, expected)
+		equal(t, "the Module's", w.module(snapshot.NewView(w.snapshot)).http.AccessLogs, plain)
+	}
+}

@@ -78,9 +78,10 @@ func (l *lowering) listener(spec *api.ListenerSpec) {
 	f.TCPAccessLogs = l.tcpAccessLogs()
 	if f.HTTP {
 		f.Chain = &ir.HTTPChain{
-			StatPrefix: f.TCPStatPrefix, TrustedHops: uint32(spec.L7Depth), Settings: l.set.http,
+			StatPrefix: f.TCPStatPrefix, TrustedHops: uint32(spec.L7Depth),
 			Filters: l.filters(), AccessLogs: l.accessLogs(), Tracing: l.tracer(),
 		}
+		f.Chain.Settings = identified(l.set.http, f.Chain.Tracing)
 		if n := spec.HTTP2MaxConcurrentStreams; n != nil {
 			f.Chain.MaxConcurrentStreams = *n
 		}

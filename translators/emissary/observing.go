@@ -3,6 +3,7 @@ package emissary
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -156,6 +157,23 @@ func (l *lowering) tracing(spec *api.TracingServiceSpec) *ir.Tracing {
 	}
 	out.Cluster = c.Name
 	return out
+}
+
+// identified returns the settings with the trace's identifiers in JSON access logs, where Datadog traces, as Emissary adds
+// them.
+func identified(s *ir.HTTPSettings, t *ir.Tracing) *ir.HTTPSettings {
+	if t == nil || t.Driver != "datadog" || !slices.ContainsFunc(s.AccessLogs, func(a ir.AccessLog) bool { return len(a.JSON) > 0 }) {
+		return s
+	}
+	out := *s
+	out.AccessLogs = slices.Clone(s.AccessLogs)
+	for i := range out.AccessLogs {
+		if a := &out.AccessLogs[i]; len(a.JSON) > 0 {
+			a.JSON = maps.Clone(a.JSON)
+			a.JSON["dd.trace_id"], a.JSON["dd.span_id"] = "%REQ(X-DATADOG-TRACE-ID)%", "%REQ(X-DATADOG-PARENT-ID)%"
+		}
+	}
+	return &out
 }
 
 // share checks a percentage.
