@@ -6,12 +6,12 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,7 +26,9 @@ import (
 // TestMain lets this test's binary be the program itself, so that a test can kill it.
 func TestMain(m *testing.M) {
 	if os.Getenv("CHANCERY_TEST_PROGRAM") != "" {
-		os.Exit(command.Run(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		os.Exit(command.Run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -36,6 +38,7 @@ type mortal struct {
 	*gateway
 	args    []string
 	process *exec.Cmd
+	output  *os.File // no pipe, which the Envoy that outlives the program would hold
 }
 
 func startMortal(t *testing.T, files map[string]string) *mortal {
@@ -48,9 +51,12 @@ func startMortal(t *testing.T, files map[string]string) *mortal {
 		t.Fatal(err)
 	}
 	p := freePorts(t, 4)
-	m := &mortal{gateway: &gateway{t: t, dir: t.TempDir(), health: p[0], admin: p[1], log: &buffer{}}}
+	m := &mortal{gateway: &gateway{t: t, dir: t.TempDir(), health: p[0], admin: p[1]}}
 	for name, content := range files {
 		m.write(name, content)
+	}
+	if m.output, err = os.Create(t.TempDir() + "/log"); err != nil {
+		t.Fatal(err)
 	}
 	m.args = []string{"serve", m.dir, "--bind-address", "127.0.0.1", "--health-address", "127.0.0.1", "--health-port", strconv.Itoa(m.health), "--admin-port", strconv.Itoa(m.admin),
 		"--ready-port", strconv.Itoa(p[2]), "--ads-address", fmt.Sprint("127.0.0.1:", p[3]), "--envoy-concurrency", "2", "--shutdown-grace", "1s",
@@ -62,7 +68,7 @@ func startMortal(t *testing.T, files map[string]string) *mortal {
 			t.Errorf("the program ends with %v", err)
 		}
 		if t.Failed() {
-			text := m.log.String()
+			text := m.said()
 			t.Logf("log:\n%s", text[max(0, len(text)-12000):])
 		}
 	})
@@ -78,10 +84,20 @@ func (m *mortal) launch() {
 	}
 	m.process = exec.Command(self, m.args...)
 	m.process.Env = append(os.Environ(), "CHANCERY_TEST_PROGRAM=1")
-	m.process.Stdout, m.process.Stderr = io.Discard, m.log
+	m.process.Stderr = m.output
 	if err := m.process.Start(); err != nil {
 		m.t.Fatal(err)
 	}
+}
+
+// said returns the log of all lives.
+func (m *mortal) said() string {
+	m.t.Helper()
+	text, err := os.ReadFile(m.output.Name())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return string(text)
 }
 
 func (m *mortal) ready() {
@@ -332,7 +348,7 @@ func TestChaos(t *testing.T) {
 			t.Errorf("%s is %d", refused, n)
 		}
 	}
-	if strings.Contains(m.log.String(), "Envoy refuses a resource") {
+	if strings.Contains(m.said(), "Envoy refuses a resource") {
 		t.Error("something refused reached the traffic's Envoy")
 	}
 }

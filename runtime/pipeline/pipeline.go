@@ -117,8 +117,8 @@ func (p *Pipeline) step(ctx context.Context, s *snapshot.Snapshot) {
 // fast publishes a snapshot in which nothing but endpoints has changed; it returns false for others.
 func (p *Pipeline) fast(s *snapshot.Snapshot) bool {
 	o, begun := p.options, time.Now()
-	if !slices.Equal(p.heard, s.Findings()) {
-		return false
+	if p.Result() == nil || !slices.Equal(p.heard, s.Findings()) {
+		return false // before the first publication there is nothing that could be brought up to date
 	}
 	changed, ok := p.compiler.Endpoints(p.take(s))
 	if !ok {

@@ -25,9 +25,12 @@ func (p *prover) Take(s *snapshot.Snapshot) *snapshot.Snapshot { return s }
 
 func (p *prover) Prove(ctx context.Context, given *snapshot.Snapshot, r *translators.Result) Proof {
 	p.r.note("prove:%d", given.Len(snapshot.KindService))
-	if p.hold != nil {
+	p.mu.Lock()
+	hold := p.hold
+	p.mu.Unlock()
+	if hold != nil {
 		select {
-		case <-p.hold:
+		case <-hold:
 		case <-ctx.Done():
 		}
 	}
@@ -38,6 +41,12 @@ func (p *prover) Prove(ctx context.Context, given *snapshot.Snapshot, r *transla
 		p.answers = p.answers[1:]
 	}
 	return a
+}
+
+func (p *prover) setHold(hold chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hold = hold
 }
 
 func TestProof(t *testing.T) {
@@ -86,12 +95,15 @@ func TestEndpointsDoNotWait(t *testing.T) {
 	r := &recorder{}
 	o := options(r)
 	hold := make(chan struct{})
-	pr := &prover{r: r, answers: []Proof{{}, {Hold: true, Retry: time.Millisecond}, {}}, hold: hold}
+	pr := &prover{r: r, answers: []Proof{{}, {}, {Hold: true, Retry: time.Millisecond}, {}}}
 	o.Prover = pr
 	p := New(o)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var done sync.WaitGroup
 	done.Go(func() { p.Run(ctx) })
+	p.Deliver(world(0))
+	eventually(t, "the first is proven", func() bool { return strings.HasSuffix(r.said(), "prove:0 publish") })
+	pr.setHold(hold)
 	p.Deliver(world(1))
 	eventually(t, "a proof is under way", func() bool { return strings.Contains(r.said(), "prove:1") })
 	r.setFast(true)
@@ -99,10 +111,10 @@ func TestEndpointsDoNotWait(t *testing.T) {
 	eventually(t, "endpoints are published", func() bool { return strings.Contains(r.said(), "publish-endpoints") })
 	r.setFast(false)
 	p.Deliver(world(3))
-	eventually(t, "the other change has been looked at", func() bool { return strings.Count(r.said(), "endpoints") >= 3 })
+	eventually(t, "the other change has been looked at", func() bool { return strings.Count(r.said(), "endpoints") >= 4 })
 	close(hold)
 	eventually(t, "all is published", func() bool { return strings.HasSuffix(r.said(), "publish") && strings.Contains(r.said(), "compile:3") })
-	if want := "new compile:1 prove:1 endpoints publish-endpoints endpoints publish endpoints compile:3 prove:3 compile:3 prove:3 publish"; r.said() != want {
+	if want := "new compile:0 prove:0 publish endpoints compile:1 prove:1 endpoints publish-endpoints endpoints publish endpoints compile:3 prove:3 compile:3 prove:3 publish"; r.said() != want {
 		t.Errorf("got  %s\nwant %s", r.said(), want)
 	}
 	cancel(errors.New("end"))
