@@ -20,8 +20,11 @@ type Ref struct {
 	Name string `json:"name"`
 }
 
-// String returns "Kind/namespace/name", or "Kind/name" for a cluster-scoped object.
+// String returns "Kind/namespace/name", "Kind/name" for a cluster-scoped object, or "Kind" where no name is known.
 func (r Ref) String() string {
+	if r.Name == "" && r.Namespace == "" {
+		return r.Kind
+	}
 	if r.Namespace == "" {
 		return r.Kind + "/" + r.Name
 	}

@@ -5,6 +5,7 @@ package manifest
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -249,7 +250,27 @@ type problem struct {
 func failed(file string, line int, text []byte, p problem) Document {
 	at := snapshot.Position{File: file, Line: line + p.line}
 	return Document{Position: snapshot.Position{File: file, Line: line}, Text: text,
-		Err: &snapshot.Diagnostic{Severity: snapshot.Error, Code: p.code, Position: at, Message: p.message, Help: p.help}}
+		Err: &snapshot.Diagnostic{Severity: snapshot.Error, Code: p.code, Object: supposed(text), Position: at, Message: p.message, Help: p.help}}
+}
+
+var (
+	kindField    = regexp.MustCompile(`\bkind["']?[ \t]*:[ \t]*["']?([A-Za-z]+)`)
+	versionField = regexp.MustCompile(`\bapiVersion["']?[ \t]*:[ \t]*["']?([a-z0-9.-]+)/v[0-9]`)
+)
+
+// supposed returns the group and kind that a broken document seems to be meant for, without a name: who would open up where
+// there is no object of the kind has to know that there was to be one.
+func supposed(text []byte) snapshot.Ref {
+	text = text[:min(len(text), 1<<16)]
+	kind := kindField.FindSubmatch(text)
+	if kind == nil {
+		return snapshot.Ref{}
+	}
+	r := snapshot.Ref{Kind: string(kind[1])}
+	if version := versionField.FindSubmatch(text); version != nil {
+		r.Group = string(version[1])
+	}
+	return r
 }
 
 // describe names the type of a JSON value.
