@@ -39,7 +39,8 @@ type Config struct {
 	Poll time.Duration
 	// Watch is how long a new version is watched after its promotion (default 10 min), and what it is rolled back for.
 	Watch Watch
-	// Validate judges a unit that a module changed; nil takes everything.
+	// Validate judges a unit that a module changed: u is the unit as it was given to Run (in a shadow run: to the module),
+	// items what became of it. nil takes everything.
 	Validate func(ctx context.Context, p abi.Phase, u *Unit, items []abi.Item) error
 	// Sample returns units of the present input, to try new modules on; nil for none.
 	Sample func(p abi.Phase) []Unit

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/chancery-gateway/chancery/wasm/fault"
@@ -232,8 +233,19 @@ func (c *attempt) note(f func(*candidate)) {
 }
 
 // bring takes the candidate through all stages. It returns nil when what the source has is live already.
-func (c *attempt) bring(ctx context.Context) (*module, error) {
+func (c *attempt) bring(ctx context.Context) (m *module, err error) {
 	h, l := c.line.host, c.line
+	defer func() { // a fault of ours, or of a hook, costs this candidate, not the process
+		if reason := recover(); reason != nil {
+			if m != nil {
+				h.mu.Lock()
+				h.drop(m)
+				h.mu.Unlock()
+			}
+			m, err = nil, fault.New(fault.Host, "bringing the module up failed: %v", reason)
+			h.log.Error("bringing a module up failed", "module", c.spec.Name, "panic", reason, "stack", string(debug.Stack()))
+		}
+	}()
 	h.mu.Lock()
 	previous := l.candidate
 	h.mu.Unlock()
@@ -295,7 +307,7 @@ func (c *attempt) bring(ctx context.Context) (*module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := newModule(c.spec, code, h.config.Now)
+	m, err = newModule(c.spec, code, h.config.Now)
 	if err != nil {
 		h.mu.Lock()
 		defer h.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chancery-gateway/chancery/wasm/abi"
 	"github.com/chancery-gateway/chancery/wasm/fault"
 	"github.com/chancery-gateway/chancery/wasm/fuel"
 	. "github.com/chancery-gateway/chancery/wasm/internal/assemble"
@@ -149,5 +150,34 @@ func TestHostFunctionsStayInMemory(t *testing.T) {
 			}
 		}
 		try(0)
+	}
+}
+
+// TestFailingHooks: a hook that panics costs the unit, or the candidate, not the process.
+func TestFailingHooks(t *testing.T) {
+	fail := false
+	h := newTestHost(t, func(c *Config) {
+		c.Validate = func(_ context.Context, _ abi.Phase, u *Unit, items []abi.Item) error {
+			if len(u.Items()) != len(items) {
+				t.Error("the hook is not given the unit")
+			}
+			if fail {
+				panic("a fault in validation")
+			}
+			return nil
+		}
+	})
+	src := &memory{module: guest{answer: setHeader("one")}.bytes()}
+	first := apply1(t, h, Spec{Name: "m", Source: src, Grant: grantAll()}).Live.Digest
+	runOne(h, unitOf("u", "a"))
+	fail = true
+	if o := runOne(h, unitOf("u", "b")); len(o.Failures) != 1 || !fault.Is(o.Failures[0].Err, fault.Host) || note(t, o) != "one" {
+		t.Errorf("%+v", o)
+	}
+	src.put(guest{answer: setHeader("two")}.bytes(), nil, nil)
+	h.Look()
+	settle(t, h)
+	if s := find(t, h, "m"); !fault.Is(s.Candidate.Err, fault.Host) || s.Live.Digest != first || s.Breaker != Closed {
+		t.Errorf("%+v", s)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -122,9 +123,9 @@ func (s *Set) unit(ctx context.Context, p abi.Phase, modules []*module, u *Unit)
 }
 
 // answer returns the module's answer for the unit as it is now: the remembered one when the unit did not change.
-func (s *Set) answer(ctx context.Context, m *module, p abi.Phase, u *Unit, soFar *Outcome, items func() []abi.Item) (*answer, error) {
+func (s *Set) answer(ctx context.Context, m *module, p abi.Phase, u *Unit, soFar *Outcome, items func() []abi.Item) (a *answer, err error) {
 	k := unitKey{p, u.Key}
-	a := m.memo.get(k)
+	a = m.memo.get(k)
 	if a != nil && !a.stale && a.in == soFar.Hash {
 		m.stats.note(func(c *Counts) { c.Remembered++ })
 		return a, conflicts(soFar.Writes, a.writes)
@@ -133,8 +134,17 @@ func (s *Set) answer(ctx context.Context, m *module, p abi.Phase, u *Unit, soFar
 		_, until := m.breaker.status()
 		return nil, fault.Retry(fault.Open, "%s is suspended until %s", m.spec.Name, until.Format("15:04:05"))
 	}
+	blameless := true
+	defer func() { // a fault of ours, or of a hook, costs this unit, not the process
+		if reason := recover(); reason != nil {
+			a, err = nil, fault.New(fault.Host, "running the module failed: %v", reason)
+			s.host.log.Error("running a module failed", "module", m.spec.Name, "panic", reason, "stack", string(debug.Stack()))
+		}
+		m.breaker.done(blameless)
+	}()
 	now := items()
-	a, spent, err := m.translate(ctx, p, u.Key, soFar.Hash, now, false)
+	var spent usage
+	a, spent, err = m.translate(ctx, p, u.Key, soFar.Hash, now, false)
 	if err == nil {
 		err = conflicts(soFar.Writes, a.writes)
 	}
@@ -144,8 +154,7 @@ func (s *Set) answer(ctx context.Context, m *module, p abi.Phase, u *Unit, soFar
 		}
 	}
 	m.stats.called(spent, err)
-	blameless := err == nil || fault.Is(err, fault.Conflict) || fault.Is(err, fault.Canceled)
-	m.breaker.done(blameless)
+	blameless = err == nil || fault.Is(err, fault.Conflict) || fault.Is(err, fault.Canceled)
 	s.host.watch(m, spent, blameless)
 	if err != nil {
 		return nil, err

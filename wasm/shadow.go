@@ -56,7 +56,8 @@ func (r *recorder) add(p abi.Phase, u *Unit, in snapshot.Hash, items []abi.Item,
 		}
 		return same
 	})
-	r.units = append(r.units, recorded{p, Unit{Key: u.Key, Tenant: u.Tenant, Hash: u.Hash}, in, items, a, spent, size})
+	unit := Unit{Key: u.Key, Tenant: u.Tenant, Hash: u.Hash, Items: func() []abi.Item { return items }}
+	r.units = append(r.units, recorded{p, unit, in, items, a, spent, size})
 	r.bytes += size
 	drop := 0
 	for len(r.units)-drop > recordUnits || r.bytes > recordBytes {
