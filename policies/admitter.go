@@ -134,6 +134,7 @@ func (a *Admitter) Admit(s *snapshot.Snapshot) (*snapshot.Snapshot, []snapshot.D
 		dirty = everything(s, dirty)
 	}
 	put, remove := a.passThrough(changes)
+	a.world.set.BeginPass()
 	decided := a.judge(s, dirty)
 	if !a.expiry.IsZero() && !now.Before(a.expiry) || renewed {
 		a.expiry = a.world.nextExpiry(now)

@@ -311,7 +311,7 @@ func (a *Admitter) settle(decided []*entry) (put []*snapshot.Object, remove []sn
 }
 
 func quarantineFinding(p *engine.Policy) snapshot.Diagnostic {
-	message := fmt.Sprintf("policy %s took longer than %s again and again, so it is not asked any more", p.ID, p.Spec.TimeLimit())
+	message := fmt.Sprintf("policy %s ran over its deadline of %s again and again, or over its budget for one compile, so it is not asked any more", p.ID, p.Spec.TimeLimit())
 	var d snapshot.Diagnostic
 	if p.Object != nil {
 		d = p.Object.About(snapshot.Error, engine.CodeQuarantined, "", message, "")

@@ -86,7 +86,12 @@ func (u *unit) compile() []snapshot.Diagnostic {
 }
 
 // try compiles every package that is not broken.
-func (u *unit) try() (*ast.Compiler, ast.Errors) {
+func (u *unit) try() (c *ast.Compiler, errs ast.Errors) {
+	defer func() {
+		if r := recover(); r != nil { // a fault of the compiler is one of what it compiles
+			errs = ast.Errors{ast.NewError(ast.CompileErr, nil, "the compiler failed: %v", r)}
+		}
+	}()
 	set := ast.NewSchemaSet()
 	modules := map[string]*ast.Module{}
 	for _, p := range u.packages {
@@ -123,7 +128,7 @@ func (u *unit) try() (*ast.Compiler, ast.Errors) {
 			}
 		}
 	}
-	c := ast.NewCompiler().WithCapabilities(Capabilities()).WithSchemas(set).WithUseTypeCheckAnnotations(true).WithDefaultRegoVersion(ast.RegoV1)
+	c = ast.NewCompiler().WithCapabilities(Capabilities()).WithSchemas(set).WithUseTypeCheckAnnotations(true).WithDefaultRegoVersion(ast.RegoV1)
 	c.SetErrorLimit(0)
 	c.Compile(modules)
 	return c, c.Errors

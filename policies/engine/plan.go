@@ -194,17 +194,29 @@ func (q *Query) Ask(ctx context.Context, input func(parameters *ast.Term) ast.Va
 		return a
 	}
 	for _, g := range q.groups {
-		one, err := g.run(ctx, input(g.parameters), store)
-		if err == nil {
+		var one Answer
+		var took time.Duration
+		err := errQuarantined
+		if !slices.ContainsFunc(g.policies, (*Policy).Quarantined) {
+			one, took, err = g.run(ctx, input(g.parameters), store)
+		}
+		if err == nil && (took < slow || len(g.policies) == 1) {
+			g.charge(took)
 			a.add(one)
 			continue
 		}
+		// Somebody failed, or took long: each is asked alone, so that it is known who.
 		for _, p := range g.policies {
+			if p.Quarantined() { // since the question was put: it will be put anew
+				a.Failures = append(a.Failures, Failure{p, CodeTimeout, errQuarantined.Error()})
+				continue
+			}
 			alone, ok := q.alone.Load(p)
 			if !ok {
 				alone, _ = q.alone.LoadOrStore(p, q.set.compile(q.phase, []*Policy{p}, p.parameters))
 			}
-			one, err := alone.(*plan).run(ctx, input(p.parameters), store)
+			one, took, err := alone.(*plan).run(ctx, input(p.parameters), store)
+			alone.(*plan).charge(took)
 			a.add(one)
 			if err != nil {
 				p.Stats.Errors.Add(1)
@@ -214,6 +226,8 @@ func (q *Query) Ask(ctx context.Context, input func(parameters *ast.Term) ast.Va
 	}
 	return a
 }
+
+var errQuarantined = errors.New("the policy is quarantined")
 
 func (a *Answer) add(b Answer) {
 	a.Results, a.Failures, a.Reads = append(a.Results, b.Results...), append(a.Failures, b.Failures...), append(a.Reads, b.Reads...)
@@ -248,18 +262,47 @@ func (p *Policy) place(l *ast.Location) snapshot.Position {
 	return snapshot.Position{File: l.File, Line: l.Row}
 }
 
+// slow is what policies that are asked together may take before each is measured alone; passBudget is how long one policy
+// may take in all for the objects of one compile.
+const (
+	slow       = 20 * time.Millisecond
+	passBudget = 5 * time.Second
+)
+
+// BeginPass starts the budgets of one compile.
+func (s *Set) BeginPass() {
+	for _, p := range s.Policies {
+		p.Stats.passed.Store(p.Stats.Nanos.Load())
+	}
+}
+
+// charge books an evaluation on the policies, which share its time. One whose budget is used up is quarantined.
+func (p *plan) charge(took time.Duration) {
+	for _, one := range p.policies {
+		one.Stats.Evaluations.Add(1)
+		if now := one.Stats.Nanos.Add(took.Nanoseconds() / int64(len(p.policies))); now-one.Stats.passed.Load() > passBudget.Nanoseconds() {
+			one.Stats.quarantined.Store(true)
+		}
+	}
+}
+
 // run evaluates the plan once.
-func (p *plan) run(ctx context.Context, input ast.Value, store *index.Store) (Answer, error) {
+func (p *plan) run(ctx context.Context, input ast.Value, store *index.Store) (a Answer, took time.Duration, err error) {
 	if p.err != nil {
-		return Answer{}, p.err
+		return Answer{}, 0, p.err
 	}
 	begun := time.Now()
 	reading := &index.Reading{Tenant: p.policies[0].Tenant}
+	defer func() {
+		if r := recover(); r != nil { // a fault of the engine is one of this question
+			err = fmt.Errorf("the engine failed: %v", r)
+		}
+		took, a.Reads = time.Since(begun), reading.Keys
+	}()
 	cancel := topdown.NewCancel()
 	timer := time.AfterFunc(p.limit, cancel.Cancel)
 	defer timer.Stop()
-	var a Answer
-	err := topdown.NewQuery(p.body).WithQueryCompiler(p.compiler).WithCompiler(p.c).WithStore(store).WithTransaction(reading).
+	err = topdown.NewQuery(p.body).WithQueryCompiler(p.compiler).WithCompiler(p.c).WithStore(store).WithTransaction(reading).
 		WithInput(ast.NewTerm(input)).WithCancel(cancel).WithStrictBuiltinErrors(true).WithTime(time.Unix(0, 0)).
 		Iter(ctx, func(r topdown.QueryResult) error {
 			for _, o := range p.outputs {
@@ -271,13 +314,7 @@ func (p *plan) run(ctx context.Context, input ast.Value, store *index.Store) (An
 			}
 			return nil
 		})
-	took := time.Since(begun).Nanoseconds() / int64(len(p.policies))
-	for _, one := range p.policies {
-		one.Stats.Evaluations.Add(1)
-		one.Stats.Nanos.Add(took)
-	}
-	a.Reads = reading.Keys
-	return a, err
+	return a, 0, err
 }
 
 // take reads the results of one entry point.

@@ -48,7 +48,9 @@ type Stats struct {
 	Evaluations, Denials, Warnings, Mutations, Errors, Timeouts atomic.Int64
 	// Nanos is the time of all evaluations; policies that are asked together share theirs. LastHit is the time of the last result, in Unix seconds.
 	Nanos, LastHit atomic.Int64
-	// quarantined is set once the policy has run over its deadline too often.
+	// passed is Nanos at the begin of the present compile.
+	passed atomic.Int64
+	// quarantined is set once the policy has run over its deadline too often, or over its budget for one compile.
 	quarantined atomic.Bool
 }
 
