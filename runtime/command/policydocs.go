@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	policy "github.com/chancery-gateway/chancery/policies/api"
 	"github.com/chancery-gateway/chancery/policies/library"
 	"github.com/chancery-gateway/chancery/policies/supply"
 )
@@ -28,6 +29,23 @@ func (a *app) policyDocsCommand() *cobra.Command {
 				title, modules = "Policies", s.Modules
 			}
 			_, err := fmt.Fprint(a.out, library.Page(title, modules))
+			return err
+		},
+	}
+}
+
+func (a *app) policyCRDsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "crds",
+		Short:   "Print the CustomResourceDefinitions of Policy, PolicyException and Tenant",
+		Example: "  chancery policy crds | kubectl apply -f -",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			text, err := policy.Definitions()
+			if err != nil {
+				return failure("%w", err)
+			}
+			_, err = a.out.Write(text)
 			return err
 		},
 	}
