@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -45,7 +46,9 @@ func Decode(doc []byte, src snapshot.Source, parent *snapshot.Object) (*snapshot
 // different ports gives more than one: one per set of ports, all with the Endpoints' name as Service; the first has its
 // name too, the others have "/1", "/2" ... behind it, which no object of a cluster can be called.
 func DecodeAll(doc []byte, src snapshot.Source, parent *snapshot.Object) ([]*snapshot.Object, []snapshot.Diagnostic) {
-	r := reader{object: &snapshot.Object{Source: src, Parent: parent}}
+	r := readers.Get().(*reader)
+	defer readers.Put(r)
+	*r = reader{object: &snapshot.Object{Source: src, Parent: parent}}
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	ordered, ok := jsonobject.AppendCanonical((*buffer)[:0], doc)
@@ -58,7 +61,7 @@ func DecodeAll(doc []byte, src snapshot.Source, parent *snapshot.Object) ([]*sna
 		return nil, r.findings()
 	}
 	if r.form.decode != nil {
-		r.object.Spec = r.form.decode(&r)
+		r.object.Spec = r.form.decode(r)
 	}
 	if r.failed {
 		return nil, r.findings()
@@ -86,6 +89,9 @@ type reader struct {
 	// others are further objects of the same text.
 	others []*snapshot.Object
 }
+
+// readers are the work spaces: nothing that is decoded refers to its reader.
+var readers = sync.Pool{New: func() any { return new(reader) }}
 
 // mostFindings is how many findings one text gives; what comes after them is counted only.
 const mostFindings = 100

@@ -5,6 +5,7 @@
 package emissary
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -92,7 +93,9 @@ func (f *FrontEnd) Lower(o *snapshot.Object, v *snapshot.View) *ir.Fragments {
 	if !f.owns(o) {
 		return nil
 	}
-	l := &lowering{f: f, o: o, v: v, out: &ir.Fragments{}}
+	l := lowerings.Get().(*lowering)
+	defer lowerings.Put(l)
+	l.begin(f, o, v)
 	switch spec := o.Spec.(type) {
 	case *api.MappingSpec:
 		l.set = f.module(v)
@@ -204,6 +207,15 @@ type lowering struct {
 	refs []ir.Origin
 	// scratch is room for keys that are built byte by byte.
 	scratch [512]byte
+}
+
+// lowerings are the work spaces: nothing that comes out of a lowering refers to its own.
+var lowerings = sync.Pool{New: func() any { return new(lowering) }}
+
+// begin sets up everything but scratch.
+func (l *lowering) begin(f *FrontEnd, o *snapshot.Object, v *snapshot.View) {
+	l.f, l.o, l.v, l.set, l.out = f, o, v, nil, &ir.Fragments{}
+	l.failed, l.upstreamService, l.refs = false, service{}, nil
 }
 
 func (l *lowering) report(s snapshot.Severity, c *snapshot.Code, path, message, help string) {

@@ -137,7 +137,8 @@ func (o *object) route(r *Route) {
 		o.forward(r.Forward)
 	}
 	if r.Redirect != nil {
-		o.any("redirect", r.Redirect)
+		o.key("redirect")
+		o.redirect(r.Redirect)
 	}
 	if r.Direct != nil {
 		o.any("direct", r.Direct)
@@ -188,25 +189,66 @@ func (o *object) valueMatch(m *ValueMatch) {
 }
 
 func (o *object) headers(k string, h *HeaderChanges) {
-	if h.Add != nil || h.Remove != nil {
-		o.any(k, h)
+	if h.Add == nil && h.Remove == nil {
+		return
 	}
+	o.key(k)
+	o.out = append(o.out, '{')
+	listIf(o, "add", h.Add, (*object).header)
+	listIf(o, "remove", h.Remove, func(o *object, s *string) { o.text(*s) })
+	o.out = append(o.out, '}')
+}
+
+func (o *object) header(h *HeaderValue) {
+	o.out = append(o.out, '{')
+	o.string("name", h.Name)
+	o.string("value", h.Value)
+	o.boolIf("append", h.Append)
+	o.out = append(o.out, '}')
+}
+
+func (o *object) redirect(r *Redirect) {
+	o.out = append(o.out, '{')
+	o.boolIf("https", r.HTTPS)
+	o.stringIf("scheme", r.Scheme)
+	o.stringIf("host", r.Host)
+	o.intIf("port", int64(r.Port))
+	o.stringIf("path", r.Path)
+	o.rewrites(r.PrefixRewrite, r.RegexRewrite)
+	o.int("code", int64(r.Code))
+	o.out = append(o.out, '}')
+}
+
+func (o *object) rewrites(prefix *string, regex *RegexRewrite) {
+	if prefix != nil {
+		o.string("prefixRewrite", *prefix)
+	}
+	if regex != nil {
+		o.key("regexRewrite")
+		o.out = append(o.out, '{')
+		o.string("pattern", regex.Pattern)
+		o.string("substitution", regex.Substitution)
+		o.out = append(o.out, '}')
+	}
+}
+
+func (o *object) retry(r *RetryPolicy) {
+	o.out = append(o.out, '{')
+	o.string("on", r.On)
+	if r.NumRetries != nil {
+		o.int("numRetries", int64(*r.NumRetries))
+	}
+	if r.PerTryTimeoutMillis != nil {
+		o.int("perTryTimeoutMillis", *r.PerTryTimeoutMillis)
+	}
+	o.out = append(o.out, '}')
 }
 
 func (o *object) forward(f *Forward) {
 	o.out = append(o.out, '{')
 	o.key("clusters")
 	list(o, f.Clusters, (*object).weightedCluster)
-	if f.PrefixRewrite != nil {
-		o.string("prefixRewrite", *f.PrefixRewrite)
-	}
-	if f.RegexRewrite != nil {
-		o.key("regexRewrite")
-		o.out = append(o.out, '{')
-		o.string("pattern", f.RegexRewrite.Pattern)
-		o.string("substitution", f.RegexRewrite.Substitution)
-		o.out = append(o.out, '}')
-	}
+	o.rewrites(f.PrefixRewrite, f.RegexRewrite)
 	o.stringIf("hostRewrite", f.HostRewrite)
 	o.boolIf("autoHostRewrite", f.AutoHostRewrite)
 	o.int("timeoutMillis", f.TimeoutMillis)
@@ -214,7 +256,8 @@ func (o *object) forward(f *Forward) {
 		o.int("idleTimeoutMillis", *f.IdleTimeoutMillis)
 	}
 	if f.Retry != nil {
-		o.any("retry", f.Retry)
+		o.key("retry")
+		o.retry(f.Retry)
 	}
 	o.stringIf("priority", f.Priority)
 	listIf(o, "upgrades", f.Upgrades, func(o *object, s *string) { o.text(*s) })
