@@ -174,9 +174,9 @@ func (e *Emitter) chain(c *ir.FilterChain, quic bool) *chainUnit {
 	var f faults
 	if t := c.TLS; t != nil {
 		for _, n := range t.Certificates {
-			e.needSecret("transport_socket", n, &f)
+			e.needSecret("transport_socket", n, false, &f)
 		}
-		e.needSecret("transport_socket", t.Validation, &f)
+		e.needSecret("transport_socket", t.Validation, true, &f)
 	}
 	if c.HTTP != nil && !e.routes.world.has(c.HTTP.RouteConfig) {
 		f.add(codeMissing, "http_connection_manager.rds.route_config_name", "there is no route configuration %q", c.HTTP.RouteConfig)

@@ -5,6 +5,7 @@ package envoy
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/translators/ir"
@@ -164,8 +165,8 @@ func (e *Emitter) cluster(c *ir.Cluster, old *unit[ir.Cluster]) *unit[ir.Cluster
 		f.add(codeMissing, "eds_cluster_config.service_name", "there is no endpoint set %q", c.EndpointSet)
 	}
 	if t := c.TLS; t != nil {
-		e.needSecret("transport_socket", t.Certificate, &f)
-		e.needSecret("transport_socket", t.Validation, &f)
+		e.needSecret("transport_socket", t.Certificate, false, &f)
+		e.needSecret("transport_socket", t.Validation, true, &f)
 	}
 	if len(f) == 0 && old != nil && old.src == c && old.resource != nil && !e.refused.has(old.id) {
 		return old
@@ -180,10 +181,26 @@ func (e *Emitter) cluster(c *ir.Cluster, old *unit[ir.Cluster]) *unit[ir.Cluster
 	return u
 }
 
-func (e *Emitter) needSecret(path, name string, f *faults) {
-	if name != "" && !e.secrets.world.has(name) {
+// needSecret refuses the name of a secret that does not exist, or is of the other kind: Envoy would take that and never serve.
+func (e *Emitter) needSecret(path, name string, anchors bool, f *faults) {
+	switch {
+	case name == "":
+	case !e.secrets.world.has(name):
 		f.add(codeMissing, path, "there is no usable secret %q", name)
+	case e.isAnchors(name) != anchors && anchors:
+		f.add(codeMissing, path, "secret %q holds a certificate, no trust anchors", name)
+	case e.isAnchors(name) != anchors:
+		f.add(codeMissing, path, "secret %q holds trust anchors, no certificate", name)
 	}
+}
+
+func (e *Emitter) isAnchors(secret string) bool {
+	i, found := slices.BinarySearchFunc(e.secrets.units, secret, func(u *unit[ir.Secret], name string) int { return strings.Compare(u.name, name) })
+	if !found || e.secrets.units[i].src == nil {
+		return false
+	}
+	s := e.secrets.units[i].src
+	return len(s.CA) > 0 || s.CAFile != ""
 }
 
 // withStandIn returns the clusters, with the unavailable one where a split or a TCP route lost a member.

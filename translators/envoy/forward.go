@@ -92,6 +92,8 @@ func weightedClusters(targets []ir.WeightedCluster, present func(string) bool, f
 // segment prefix off would leave "//b" of "/a/b", so that it is done by expression.
 func rewrite(out *routev3.RouteAction, w *ir.Forward, m *ir.Match, f *faults) {
 	switch {
+	case w.RegexRewrite != nil && w.PrefixRewrite != nil:
+		f.add(codeValue, "route.regex_rewrite", "a route rewrites by prefix or by expression, not by both")
 	case w.RegexRewrite != nil:
 		out.RegexRewrite = regexRewrite("route.regex_rewrite", w.RegexRewrite, f)
 	case w.PrefixRewrite == nil:

@@ -172,6 +172,11 @@ func (e *Emitter) hostHead(v *ir.VirtualHost, domains []string) *hostUnit {
 	var f faults
 	m := &routev3.VirtualHost{Name: v.Name, Domains: domains}
 	f.check("", m)
+	for _, d := range domains {
+		if inner := strings.TrimSuffix(strings.TrimPrefix(d, "*"), "*"); strings.Contains(inner, "*") || len(d) > len(inner)+1 && d != "*" {
+			f.add(codeValue, "domains", "in %q the * stands neither first nor last; Envoy would take it for a letter", d)
+		}
+	}
 	u.head = f.marshal("", m)
 	if len(f) == 0 {
 		u.id = e.refused.show(ir.UnitHost, v.Name, u.head, contentHash(u.head), v.Origins, &f)

@@ -107,10 +107,13 @@ func whole(t *testing.T, v *Validator, set ir.ResourceSet) map[string]string {
 	for _, url := range []string{ir.TypeSecret, ir.TypeCluster, ir.TypeRouteConfig, ir.TypeListener} {
 		for _, r := range set[url] {
 			shown := &candidate{unit: &ir.Unit{Name: r.Name, Value: r.Value}}
-			name := r.Name
+			name, good := r.Name, []byte(nil)
 			switch url {
 			case ir.TypeSecret:
-				name, shown.unit.Kind = probeCertificate, ir.UnitSecret
+				name, good, shown.unit.Kind = probeCertificate, c.good.certificate, ir.UnitSecret
+				if isAnchors(shown.unit) {
+					name, good = probeAnchors, c.good.anchors
+				}
 			case ir.TypeCluster:
 				shown.unit.Kind = ir.UnitCluster
 			case ir.TypeListener:
@@ -135,7 +138,7 @@ func whole(t *testing.T, v *Validator, set ir.ResourceSet) map[string]string {
 			var after *discovery.DeltaDiscoveryResponse
 			switch url {
 			case ir.TypeSecret:
-				after = &discovery.DeltaDiscoveryResponse{TypeUrl: url, Resources: []*discovery.Resource{resource(url, name, named(c.good.certificate, name))}}
+				after = &discovery.DeltaDiscoveryResponse{TypeUrl: url, Resources: []*discovery.Resource{resource(url, name, named(good, name))}}
 			case ir.TypeRouteConfig:
 				continue
 			default:
