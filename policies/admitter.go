@@ -54,6 +54,8 @@ type Admitter struct {
 	talking map[snapshot.Ref]*entry
 	// expiry is when the next exception ends or comes near its end; zero for never.
 	expiry time.Time
+	// said are the findings of the last Admit; they stand while no verdict changes.
+	said   []snapshot.Diagnostic
 	merges map[claimed]*merged
 	// vacated are the claims that an object left since they were settled.
 	vacated map[claimed]bool
@@ -143,6 +145,7 @@ func (a *Admitter) Admit(s *snapshot.Snapshot) (*snapshot.Snapshot, []snapshot.D
 			decided = slices.SortedFunc(maps.Values(a.entries), func(x, y *entry) int { return x.object.Ref.Compare(y.object.Ref) })
 		}
 	}
+	vacated := len(a.vacated) > 0
 	for _, e := range decided {
 		a.decide(e, now)
 	}
@@ -151,7 +154,10 @@ func (a *Admitter) Admit(s *snapshot.Snapshot) (*snapshot.Snapshot, []snapshot.D
 	out := a.out.Derive(put, remove, s.Findings())
 	a.out.Forget()
 	a.out = out
-	return out, a.findings(now)
+	if renewed || vacated || len(decided) > 0 || len(dirty) > 0 {
+		a.said = a.findings(now)
+	}
+	return out, a.said
 }
 
 // concernsWorld reports whether a change is about policies, tenancy or exceptions.

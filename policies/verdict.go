@@ -261,7 +261,11 @@ func (a *Admitter) decide(e *entry, now time.Time) {
 		refuse(f.policy, true)
 		v.findings = append(v.findings, f.finding)
 	}
-	v.findings = append(v.findings, e.mutation.notes...)
+	for _, n := range e.mutation.notes {
+		if n.Code != codeMutated || w.point != api.PointCompile { // a running gateway would say it of every object all the time
+			v.findings = append(v.findings, n)
+		}
+	}
 	if a.options.Decided != nil {
 		a.tell(e, e.verdict.findings, v.findings, now)
 	}
