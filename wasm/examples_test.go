@@ -250,7 +250,7 @@ func TestOverhead(t *testing.T) {
 	defer doneMetered()
 	var ratio float64
 	best := [2]time.Duration{time.Hour, time.Hour}
-	for range 5 { // other work on the machine disturbs one round, but not every one
+	for range 10 { // other work on the machine disturbs one round, but not every one
 		for range 30 {
 			for n, m := range []bareModule{plain, metered} {
 				start := time.Now()

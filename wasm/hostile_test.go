@@ -122,7 +122,7 @@ func TestHostileCalls(t *testing.T) {
 				// Other work on the machine may delay a run, but not every one.
 				limit, most := deadline+20*time.Millisecond, 20*time.Millisecond
 				var took, gc time.Duration
-				for range 8 {
+				for range 40 {
 					took, gc, err = timed(i, b, h.slow)
 					if !fault.Is(err, h.code) && (guard == GuardFuel || h.interpreted == nil || !fault.Is(err, h.interpreted)) {
 						t.Fatalf("ended with %v; %s was wanted", err, h.code.ID)
