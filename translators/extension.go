@@ -46,13 +46,21 @@ type Lowered struct {
 // Written is one field that an extension wrote.
 type Written struct {
 	// Module and Digest name the writer, Phase is where it did.
-	Module, Digest, Phase string
-	// Kind, Namespace and Name are those of what was written, Unit is what it was part of, Path the field as JSON pointer: "" for the whole.
-	Kind, Namespace, Name, Unit, Path string
+	Module string `json:"module"`
+	Digest string `json:"digest"`
+	Phase  string `json:"phase"`
 	// Op says what was done, Reason why, in the module's words.
-	Op, Reason string
+	Op     string `json:"op"`
+	Reason string `json:"reason"`
+	// Kind, Namespace and Name are those of what was written, Unit is what it was part of.
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Unit      string `json:"unit"`
+	// Path is the field as JSON pointer; "" for the whole.
+	Path string `json:"path,omitempty"`
 	// Objects are the source objects that the written thing comes from.
-	Objects []snapshot.Ref
+	Objects []snapshot.Ref `json:"objects"`
 }
 
 // extended is what the compiler remembers of extensions.

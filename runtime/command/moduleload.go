@@ -13,17 +13,21 @@ import (
 	"github.com/chancery-gateway/chancery/runtime/modules"
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/translators"
+	"github.com/chancery-gateway/chancery/wasm"
 	"github.com/chancery-gateway/chancery/wasm/trust"
 )
 
 // settleTime is how long a command waits for modules to be fetched, compiled and tried.
 const settleTime = 2 * time.Minute
 
-// newModules returns modules as the settings have them.
-func (a *app) newModules(log *slog.Logger) (*modules.Modules, error) {
+// newModules returns modules as the settings have them; with specs, these and no others.
+func (a *app) newModules(log *slog.Logger, specs ...wasm.Spec) (*modules.Modules, error) {
 	s := a.settings
 	o := modules.Options{Folder: s.Modules, Namespaces: append(list(s.PolicyNamespaces), s.Namespace), Log: log, Poll: time.Minute}
-	if s.Modules != "" {
+	if o.Specs = specs; len(specs) > 0 {
+		o.Folder = ""
+	}
+	if o.Folder != "" {
 		if info, err := os.Stat(s.Modules); err != nil || !info.IsDir() {
 			return nil, usage("--modules %s is no folder", s.Modules)
 		}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"embed"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,6 +15,11 @@ import (
 )
 
 var labelName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+
+// wanted holds the outcome of each phase's golden case.
+//
+//go:embed scaffold/*.json
+var wanted embed.FS
 
 // scaffold is what a new module of a phase starts with.
 type scaffold struct{ reads, writes, code, request string }
@@ -163,7 +169,12 @@ func (s scaffold) write(dir, name, phase, self string) error {
 	if strings.Contains(s.code, "json.") {
 		extra = "\t\"encoding/json\"\n\n"
 	}
+	want, err := wanted.ReadFile("scaffold/" + phase + ".json")
+	if err != nil {
+		return err
+	}
 	files := map[string]string{
+		"testdata/first/want.json": strings.ReplaceAll(string(want), "NAME", name),
 		"main.go": "// " + name + " is a module for Chancery.\npackage main\n\nimport (\n" + extra + "\t\"github.com/chancery-gateway/chancery/wasm/sdk\"\n)\n\n" +
 			"func main() {} // never runs: the module is a library\n\nfunc init() {\n\tsdk.Register(sdk.Translator{Translate: translate})\n}\n\n" + strings.ReplaceAll(s.code, "NAME", name),
 		"main_test.go": `package main
@@ -217,7 +228,7 @@ clean:
 		"chancery/go.mod":             "module github.com/chancery-gateway/chancery\n\ngo 1.26\n",
 		"testdata/first/request.json": s.request,
 	}
-	err := fs.WalkDir(wasm.SDK, ".", func(path string, e fs.DirEntry, err error) error {
+	err = fs.WalkDir(wasm.SDK, ".", func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || strings.HasSuffix(path, "_test.go") {
 			return err
 		}

@@ -26,9 +26,9 @@ func (a *app) withModule(ctx context.Context, paths []string, spec wasm.Spec) (p
 	if plain, _, err = a.compilePaths(ctx, paths); err != nil {
 		return nil, nil, state, err
 	}
-	m, err := modules.New(modules.Options{Specs: []wasm.Spec{spec}, Namespaces: []string{a.settings.Namespace}, Log: slog.New(slog.DiscardHandler)})
+	m, err := a.newModules(slog.New(slog.DiscardHandler), spec)
 	if err != nil {
-		return nil, nil, state, failure("%w", err)
+		return nil, nil, state, err
 	}
 	defer m.Close()
 	m.Take(snapshot.Empty())

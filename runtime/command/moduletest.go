@@ -79,10 +79,13 @@ as want.json says. settings.json beside it holds the case's settings. --update w
 			if err != nil {
 				return err
 			}
+			spec.Fresh = true // each call in an instance of its own
+			trials := trials{}
+			defer trials.close()
 			failed := 0
 			for _, dir := range cases {
 				begun := time.Now()
-				difference, err := runCase(c.Context(), art.Module, spec, dir, update)
+				difference, err := runCase(c.Context(), trials, art.Module, spec, dir, update)
 				if err != nil {
 					return err
 				}
@@ -141,7 +144,7 @@ func findCases(dir string) ([]string, error) {
 }
 
 // runCase returns how the outcome differs from what is wanted, "" when it does not.
-func runCase(ctx context.Context, binary []byte, spec wasm.Spec, dir string, update bool) (string, error) {
+func runCase(ctx context.Context, trials trials, binary []byte, spec wasm.Spec, dir string, update bool) (string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "request.json"))
 	if err != nil {
 		return "", &status{exitUsage, err}
@@ -155,12 +158,11 @@ func runCase(ctx context.Context, binary []byte, spec wasm.Spec, dir string, upd
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return "", &status{exitUsage, err}
 	}
-	var outcomes [2]fixture
-	for i := range outcomes {
-		if outcomes[i], err = outcomeOf(ctx, binary, spec, &request); err != nil {
-			return "", err
-		}
+	trial, err := trials.get(ctx, binary, spec)
+	if err != nil {
+		return "", err
 	}
+	outcomes := [2]fixture{outcomeOf(ctx, trial, &request), outcomeOf(ctx, trial, &request)}
 	got := indented(outcomes[0])
 	if !bytes.Equal(got, indented(outcomes[1])) {
 		return "      two instances answer differently: the output must depend on settings and input alone\n", nil
@@ -182,16 +184,32 @@ func runCase(ctx context.Context, binary []byte, spec wasm.Spec, dir string, upd
 	return unlike(string(wanted), string(got)), nil
 }
 
-func outcomeOf(ctx context.Context, binary []byte, spec wasm.Spec, request *abi.Request) (fixture, error) {
-	trial, err := wasm.Try(ctx, binary, spec)
-	if err != nil {
-		return fixture{}, refused(err)
+// trials are compiled modules by their settings.
+type trials map[string]*wasm.Trial
+
+func (t trials) get(ctx context.Context, binary []byte, spec wasm.Spec) (*wasm.Trial, error) {
+	if one := t[string(spec.Settings)]; one != nil {
+		return one, nil
 	}
-	defer trial.Close()
+	one, err := wasm.Try(ctx, binary, spec)
+	if err != nil {
+		return nil, refused(err)
+	}
+	t[string(spec.Settings)] = one
+	return one, nil
+}
+
+func (t trials) close() {
+	for _, one := range t {
+		one.Close()
+	}
+}
+
+func outcomeOf(ctx context.Context, trial *wasm.Trial, request *abi.Request) fixture {
 	unit := wasm.Unit{Key: request.Unit, Hash: wasm.HashItems(request.Items), Items: func() []abi.Item { return slices.Clone(request.Items) }}
 	o, _, err := trial.Translate(ctx, request.Phase, unit)
 	if err != nil {
-		return fixture{Error: err.Error()}, nil
+		return fixture{Error: err.Error()}
 	}
 	var f fixture
 	key := func(i abi.Item) string { return i.Kind + " " + i.Namespace + "/" + i.Name }
@@ -217,7 +235,7 @@ func outcomeOf(ctx context.Context, binary []byte, spec wasm.Spec, request *abi.
 	for _, x := range o.Findings {
 		f.Findings = append(f.Findings, x.Diagnostic)
 	}
-	return f, nil
+	return f
 }
 
 func indented(f fixture) []byte {

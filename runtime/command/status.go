@@ -36,7 +36,7 @@ and version, and for each type of resource what was sent, acknowledged, refused 
 				return err
 			}
 			if format == "json" {
-				return writeJSON(a.out, map[string]any{"envoy": v.EnvoyStatus, "nodes": v.Nodes, "errors": v.Errors})
+				return writeJSON(a.out, map[string]any{"envoy": v.EnvoyStatus, "nodes": v.Nodes, "errors": v.Errors, "modules": v.Modules})
 			}
 			return writeStatus(a.out, v)
 		},
@@ -101,7 +101,11 @@ func writeStatus(out io.Writer, v *gateway.Overview) error {
 			}
 		}
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil || len(v.Modules) == 0 {
+		return err
+	}
+	fmt.Fprintln(out)
+	return writeModules(out, v.Modules)
 }
 
 func ago(t time.Time) string {

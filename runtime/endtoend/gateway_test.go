@@ -85,8 +85,8 @@ func freePorts(t testing.TB, n int) []int {
 	return all
 }
 
-// start serves a new folder with these files and waits until the program is ready.
-func start(t testing.TB, files map[string]string) *gateway {
+// start serves a new folder with these files, with more arguments, and waits until the program is ready.
+func start(t testing.TB, files map[string]string, more ...string) *gateway {
 	t.Helper()
 	if _, err := supervisor.Find(os.Getenv("CHANCERY_ENVOY")); err != nil {
 		if os.Getenv("CI") == "" {
@@ -102,6 +102,7 @@ func start(t testing.TB, files map[string]string) *gateway {
 	args := []string{"chancery", "serve", g.dir, "--bind-address", "127.0.0.1", "--health-address", "127.0.0.1", "--health-port", strconv.Itoa(g.health),
 		"--admin-port", strconv.Itoa(g.admin), "--ready-port", strconv.Itoa(p[2]), "--ads-address", "127.0.0.1:0", "--envoy-concurrency", "2",
 		"--shutdown-grace", "1s", "--state-dir", t.TempDir()}
+	args = append(args, more...)
 	ctx, cancel := context.WithCancel(context.Background())
 	g.end = cancel
 	go func() { g.code <- command.Run(ctx, args, strings.NewReader(""), io.Discard, g.log) }()

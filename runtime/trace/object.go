@@ -27,13 +27,17 @@ type Node struct {
 
 // Object is everything that one object became.
 type Object struct {
-	Object      snapshot.Ref     `json:"object"`
-	APIVersion  string           `json:"apiVersion,omitempty"`
-	Position    string           `json:"position,omitempty"`
-	Nodes       []Node           `json:"nodes"`
-	Diagnostics []report.Finding `json:"diagnostics"`
+	Object     snapshot.Ref `json:"object"`
+	APIVersion string       `json:"apiVersion,omitempty"`
+	Position   string       `json:"position,omitempty"`
+	Nodes      []Node       `json:"nodes"`
+	// Made are the objects that modules made of it, Written the fields that modules wrote in what became of it.
+	Made        []string              `json:"made,omitempty"`
+	Written     []translators.Written `json:"written,omitempty"`
+	Diagnostics []report.Finding      `json:"diagnostics"`
 
 	found []snapshot.Diagnostic
+	refs  map[snapshot.Ref]bool
 }
 
 // Find returns the objects that KIND/NAMESPACE/NAME (or KIND/NAME) can mean, sorted. Kinds are compared without regard to case.
@@ -57,7 +61,8 @@ func Find(s *snapshot.Snapshot, name string) []*snapshot.Object {
 
 // Follow returns everything that the object became in the result.
 func Follow(r *translators.Result, o *snapshot.Object) *Object {
-	t := &Object{Object: o.Ref, APIVersion: o.APIVersion, Position: o.Source.Position.String(), Nodes: []Node{}}
+	t := &Object{Object: o.Ref, APIVersion: o.APIVersion, Position: o.Source.Position.String(), Nodes: []Node{}, refs: map[snapshot.Ref]bool{o.Ref: true}}
+	t.modules(r)
 	p := r.Program
 	if p == nil {
 		p = &ir.Program{}
@@ -105,6 +110,28 @@ func Follow(r *translators.Result, o *snapshot.Object) *Object {
 	return t
 }
 
+// past are the operations of modules in words.
+var past = map[string]string{"add": "added", "replace": "replaced", "patch": "changed", "remove": "removed"}
+
+// modules takes up what modules made of the object, and what they wrote.
+func (t *Object) modules(r *translators.Result) {
+	for _, w := range r.Written {
+		if w.Phase != "lower" || !slices.Contains(w.Objects, t.Object) || strings.Contains(w.Kind, "/") {
+			continue
+		}
+		kind, group, _ := strings.Cut(w.Kind, ".")
+		if made := (snapshot.Ref{Group: group, Kind: kind, Namespace: w.Namespace, Name: w.Name}); !t.refs[made] {
+			t.refs[made] = true
+			t.Made = append(t.Made, made.String())
+		}
+	}
+	for _, w := range r.Written {
+		if slices.ContainsFunc(w.Objects, func(o snapshot.Ref) bool { return t.refs[o] }) {
+			t.Written = append(t.Written, w)
+		}
+	}
+}
+
 func chain(c *ir.FilterChain) string {
 	var parts []string
 	if len(c.Match.ServerNames) > 0 {
@@ -125,7 +152,7 @@ func chain(c *ir.FilterChain) string {
 }
 
 func (t *Object) add(kind, name string, within []string, detail string, origins []ir.Origin) {
-	if !slices.Contains(origins, t.Object) {
+	if !slices.ContainsFunc(origins, func(o ir.Origin) bool { return t.refs[o] }) {
 		return
 	}
 	n := Node{Kind: kind, Name: name, Within: within, Detail: detail}
@@ -163,6 +190,20 @@ func (t *Object) Write(w io.Writer, colour bool) error {
 	}
 	if len(t.Nodes) == 0 {
 		b.WriteString("  became nothing\n")
+	}
+	for _, m := range t.Made {
+		b.WriteString("  a module made " + m + " of it\n")
+	}
+	last := ""
+	for _, w := range t.Written {
+		head := fmt.Sprintf("  module %s (%s, phase %s) %s %s %s: %s\n", w.Module, strings.TrimPrefix(w.Digest, "sha256:")[:12], w.Phase, past[w.Op], w.Kind, w.Name, w.Reason)
+		if head != last {
+			b.WriteString(head)
+			last = head
+		}
+		if w.Path != "" {
+			b.WriteString("    " + w.Path + "\n")
+		}
 	}
 	for _, d := range t.found {
 		b.WriteString(report.Line(d, colour))
