@@ -379,6 +379,16 @@ func TestModuleFilters(t *testing.T) {
 	if r, _ = send("larger than ten bytes"); r.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("large body: %d", r.StatusCode)
 	}
+	// A script that does not load, or never ends, is never loaded: the last good one runs on.
+	for _, script := range []string{"function envoy_on_request(h ", "while true do end"} {
+		g.write("module.yaml", module(fmt.Sprintf("lua_scripts: %q", script)))
+		refused := "Envoy refuses a part of the configuration"
+		before := strings.Count(g.log.String(), refused)
+		eventually(t, "refused: "+script, func() bool { return strings.Count(g.log.String(), refused) > before })
+		if _, text := send("small"); !strings.Contains(text, `"X-Lua":["ran"]`) {
+			t.Errorf("the last good script does not run: %s", text)
+		}
+	}
 	for _, c := range []struct {
 		config string
 		status int
