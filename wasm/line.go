@@ -45,7 +45,7 @@ type line struct {
 	candidate candidate
 	refused   map[string]refusedCandidate
 	watching  *watching
-	looks     int // completed rounds
+	busy      bool // a round runs, or is asked for
 }
 
 type candidate struct {
@@ -57,7 +57,6 @@ type candidate struct {
 	retryAt time.Time
 	shadow  *ShadowReport
 	signers []string
-	busy    bool
 }
 
 // refusedCandidate is a candidate that need not be tried again with the same spec.
@@ -95,7 +94,7 @@ func fingerprint(s *Spec) [sha256.Size]byte {
 
 func (l *line) start() {
 	l.started = true
-	l.candidate = candidate{stage: StageFetch, since: l.host.config.Now(), busy: true}
+	l.busy, l.candidate = true, candidate{stage: StageFetch, since: l.host.config.Now()}
 	l.host.group.Go(l.run)
 }
 
@@ -104,7 +103,7 @@ func (l *line) update(s Spec) {
 	if print := fingerprint(&s); print != l.print || !l.started {
 		l.print, l.spec = print, s
 		clear(l.refused)
-		l.candidate = candidate{stage: StageFetch, since: l.host.config.Now(), busy: true}
+		l.candidate = candidate{stage: StageFetch, since: l.host.config.Now()}
 		if !l.started {
 			l.start()
 			return
@@ -116,7 +115,7 @@ func (l *line) update(s Spec) {
 }
 
 func (l *line) poke() {
-	l.candidate.busy = true
+	l.busy = true
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -141,14 +140,13 @@ func (l *line) run() {
 		err := l.round()
 		var timer <-chan time.Time
 		l.host.mu.Lock()
-		if l.candidate.busy = len(l.wake) > 0; fault.IsTemporary(err) {
+		if l.busy = len(l.wake) > 0; fault.IsTemporary(err) {
 			pause = min(max(2*pause, l.host.config.backoff), backoffMost)
 			l.candidate.retryAt = l.host.config.Now().Add(pause)
 			timer = time.After(pause)
 		} else if pause = 0; l.host.config.Poll > 0 {
 			timer = time.After(l.host.config.Poll)
 		}
-		l.looks++
 		l.host.mu.Unlock()
 		select {
 		case <-l.ctx.Done():
@@ -256,6 +254,10 @@ func (c *attempt) bring(ctx context.Context) (m *module, err error) {
 	}
 	c.digest = DigestOf(artifact.Module)
 	h.mu.Lock()
+	if l.print != c.print {
+		h.mu.Unlock()
+		return nil, fault.Retry(fault.Canceled, "the configuration changed meanwhile")
+	}
 	live := l.live
 	refused, known := l.refused[c.digest.String()]
 	if live != nil && live.code.info.Digest == c.digest && fingerprint(&live.spec) == c.print {
@@ -307,6 +309,7 @@ func (c *attempt) bring(ctx context.Context) (m *module, err error) {
 	if err != nil {
 		return nil, err
 	}
+	c.info.metered = nil // compiled; megabytes that nobody reads again
 	m, err = newModule(c.spec, code, h.config.Now)
 	if err != nil {
 		h.mu.Lock()

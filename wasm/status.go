@@ -122,7 +122,7 @@ func (h *Host) busy() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, l := range h.lines {
-		if l.candidate.busy {
+		if l.busy {
 			return true
 		}
 	}
