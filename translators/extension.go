@@ -2,6 +2,8 @@ package translators
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/translators/envoy"
@@ -188,8 +190,11 @@ func (c *Compiler) rewrite(x Extension, s *snapshot.Snapshot, out *envoy.Output)
 	}
 	final := ir.ResourceSet{}
 	for url, rs := range set {
-		list := rs
-		for i, r := range rs {
+		final[url] = slices.Clone(rs)
+	}
+	found = append(found, c.keepNeeded(x, out.Resources, final)...)
+	for url, list := range final {
+		for i, r := range list {
 			if own[r] {
 				continue
 			}
@@ -200,11 +205,12 @@ func (c *Compiler) rewrite(x Extension, s *snapshot.Snapshot, out *envoy.Output)
 				e.rewritten[r] = w
 			}
 			w.used = true
-			if text := c.emitter.Verdict(w.units); text != "" {
+			text := c.emitter.Verdict(w.units)
+			if missing := envoy.Missing(r, final); text == "" && missing != "" {
+				text = "there is no " + missing
+			}
+			if text != "" {
 				found = append(found, x.Refused(r, text)...)
-				if &list[0] == &rs[0] {
-					list = slices.Clone(rs)
-				}
 				list[i] = former[r.Type+"\x00"+r.Name] // nil for one that was added
 			} else if isNew {
 				out.Changed = append(out.Changed, w.units...)
@@ -212,6 +218,8 @@ func (c *Compiler) rewrite(x Extension, s *snapshot.Snapshot, out *envoy.Output)
 		}
 		if list = slices.DeleteFunc(list, func(r *ir.Resource) bool { return r == nil }); len(list) > 0 {
 			final[url] = list
+		} else {
+			delete(final, url)
 		}
 	}
 	for r, w := range e.rewritten {
@@ -220,6 +228,34 @@ func (c *Compiler) rewrite(x Extension, s *snapshot.Snapshot, out *envoy.Output)
 		}
 	}
 	out.Resources = final
+	return found
+}
+
+// keepNeeded puts back what was removed although something names it.
+func (c *Compiler) keepNeeded(x Extension, before, now ir.ResourceSet) (found []snapshot.Diagnostic) {
+	for _, url := range []string{ir.TypeCluster, ir.TypeRouteConfig} {
+		var gone []*ir.Resource
+		for _, r := range before[url] {
+			if !slices.ContainsFunc(now[url], func(n *ir.Resource) bool { return n.Name == r.Name }) {
+				gone = append(gone, r)
+			}
+		}
+		for range gone { // each round puts one back
+			missing := ""
+			for _, rs := range now {
+				for _, r := range rs {
+					missing = max(missing, envoy.Missing(r, now))
+				}
+			}
+			i := slices.IndexFunc(gone, func(r *ir.Resource) bool { return strings.HasSuffix(missing, strconv.Quote(r.Name)) })
+			if i < 0 {
+				break
+			}
+			found = append(found, x.Refused(gone[i], "it is needed still")...)
+			now[url] = append(now[url], gone[i])
+			slices.SortFunc(now[url], func(a, b *ir.Resource) int { return strings.Compare(a.Name, b.Name) })
+		}
+	}
 	return found
 }
 

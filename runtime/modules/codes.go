@@ -12,8 +12,8 @@ var (
 	codeInvalid = snapshot.NewCode("CH-EXTEND-004", "A module's result cannot be used",
 		"What a WebAssembly module made is not valid, or is of a name that is taken.",
 		"Correct the module; the former content is served meanwhile.")
-	codeRefused = snapshot.NewCode("CH-EXTEND-005", "Envoy refuses what a module made",
-		"An Envoy that carries no traffic was shown the resource as a WebAssembly module changed it, and refused it.",
+	codeRefused = snapshot.NewCode("CH-EXTEND-005", "What a module made of a resource is not served",
+		"An Envoy that carries no traffic was shown the resource as a WebAssembly module changed it, and refused it; or it names what does not exist.",
 		"Correct the module; the resource is served without the change meanwhile.")
 	codeSpec = snapshot.NewCode("CH-EXTEND-006", "A Translator is not usable",
 		"A Translator object, or the NAME.json of a watched folder, says something that is wrong.",

@@ -271,10 +271,17 @@ func (r *run) Refused(x *ir.Resource, text string) []snapshot.Diagnostic {
 	var out []snapshot.Diagnostic
 	for _, ref := range refs {
 		out = append(out, snapshot.Diagnostic{Severity: snapshot.Error, Code: codeRefused, Object: ref,
-			Message: fmt.Sprintf("%s %s is served without what module %s changes, for Envoy says: %s", resourceKind(x.Type), x.Name, r.modules.results.module[x], text)})
+			Message: fmt.Sprintf("%s %s is served without what a module%s changes: %s", resourceKind(x.Type), x.Name, named(r.modules.results.module[x]), text)})
 	}
 	r.writes = slices.DeleteFunc(r.writes, func(w translators.Written) bool {
 		return w.Phase == string(abi.XDS) && w.Kind == resourceKind(x.Type) && w.Name == x.Name
 	})
 	return out
+}
+
+func named(module string) string {
+	if module == "" {
+		return ""
+	}
+	return " (" + module + ")"
 }

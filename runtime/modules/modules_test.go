@@ -261,3 +261,39 @@ spec:
 		})
 	}
 }
+
+// TestRefusedByEnvoy: when an Envoy refuses what a module made of a resource, the resource is served as it was without the module.
+func TestRefusedByEnvoy(t *testing.T) {
+	m := start(t, spec(t, "cluster", `{"limit":77}`))
+	c, s := newCompiler(m), world(t, base)
+	plain := everything(t, newCompiler(nil).Compile(s))
+	refused := map[*ir.Unit]string{}
+	for _, u := range c.Compile(s).Changed {
+		if u.Kind == ir.UnitCluster && strings.Contains(u.Name, "backend") {
+			refused[u] = "Envoy's own words"
+		}
+	}
+	if len(refused) != 2 { // as the back end made it, and as the module did
+		t.Fatalf("%d units of the cluster are to be proven", len(refused))
+	}
+	for u := range refused {
+		if r, err := envoy.Text(&ir.Resource{Type: ir.TypeCluster, Value: u.Value}); err == nil && !strings.Contains(string(r), "maxRequestsPerConnection") {
+			delete(refused, u)
+		}
+	}
+	c.Refuse(refused)
+	r := c.Compile(s)
+	for k, v := range everything(t, r) {
+		if strings.HasPrefix(k, ir.TypeCluster) && v != plain[k] {
+			t.Errorf("%s is not what it is without the module", k)
+		}
+	}
+	if !slices.ContainsFunc(r.Diagnostics, func(d snapshot.Diagnostic) bool {
+		return d.Code == codeRefused && strings.Contains(d.Message, "(cluster)") && strings.Contains(d.Message, "Envoy's own words") && d.Object.Name == "m"
+	}) {
+		t.Errorf("nobody is told: %v", r.Diagnostics)
+	}
+	if len(r.Written) != 0 {
+		t.Errorf("it is said to be written: %v", r.Written)
+	}
+}

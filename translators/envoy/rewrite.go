@@ -9,6 +9,8 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -192,4 +194,73 @@ func Faults(p *ir.Program) []snapshot.Diagnostic {
 		}
 	}
 	return out
+}
+
+// Missing returns what the resource names that the set does not hold, as in `cluster "x"`; "" for nothing. It knows the clusters of
+// routes and of TCP proxies, and the route configurations of listeners.
+func Missing(r *ir.Resource, set ir.ResourceSet) string {
+	empty := rewritable[r.Type]
+	if empty == nil {
+		return ""
+	}
+	m := empty()
+	if proto.Unmarshal(r.Value, m) != nil {
+		return ""
+	}
+	missing := ""
+	walk(m.ProtoReflect(), func(x proto.Message) {
+		need := func(url, kind, name string) {
+			if name != "" && name != unavailable && missing == "" && find(set[url], name) == nil {
+				missing = fmt.Sprintf("%s %q", kind, name)
+			}
+		}
+		switch x := x.(type) {
+		case *routev3.RouteAction:
+			need(ir.TypeCluster, "cluster", x.GetCluster())
+			for _, w := range x.GetWeightedClusters().GetClusters() {
+				need(ir.TypeCluster, "cluster", w.Name)
+			}
+			for _, p := range x.RequestMirrorPolicies {
+				need(ir.TypeCluster, "cluster", p.Cluster)
+			}
+		case *tcpproxyv3.TcpProxy:
+			need(ir.TypeCluster, "cluster", x.GetCluster())
+			for _, w := range x.GetWeightedClusters().GetClusters() {
+				need(ir.TypeCluster, "cluster", w.Name)
+			}
+		case *hcmv3.HttpConnectionManager:
+			need(ir.TypeRouteConfig, "route configuration", x.GetRds().GetRouteConfigName())
+		}
+	})
+	return missing
+}
+
+// walk visits every message, packed ones too.
+func walk(m protoreflect.Message, visit func(proto.Message)) {
+	if a, ok := m.Interface().(*anypb.Any); ok {
+		if inner, err := a.UnmarshalNew(); err == nil {
+			walk(inner.ProtoReflect(), visit)
+		}
+		return
+	}
+	visit(m.Interface())
+	m.Range(func(d protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case d.IsMap():
+			if d.MapValue().Kind() == protoreflect.MessageKind {
+				v.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool {
+					walk(v.Message(), visit)
+					return true
+				})
+			}
+		case d.Kind() != protoreflect.MessageKind:
+		case d.IsList():
+			for i := range v.List().Len() {
+				walk(v.List().Get(i).Message(), visit)
+			}
+		default:
+			walk(v.Message(), visit)
+		}
+		return true
+	})
 }
