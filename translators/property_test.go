@@ -312,7 +312,7 @@ func resourcesOf(r *translators.Result) map[string]string {
 
 // TestEndpointFastPath: endpoint changes need no compile, and give what a compile would.
 func TestEndpointFastPath(t *testing.T) {
-	town := newTown(5)
+	town := newTown(6)
 	for range 200 {
 		town.next(t)
 	}
