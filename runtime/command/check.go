@@ -49,6 +49,7 @@ right. Where an Envoy binary is found, Envoy is asked for its verdict too (--env
 			} else if err != nil {
 				return &status{exitUsage, err}
 			}
+			defer collectRarely()()
 			r, t, err := a.compilePaths(c.Context(), paths)
 			if err != nil {
 				return err

@@ -42,6 +42,7 @@ static.json and ads.json hold private keys and are readable by their owner only.
 			if dir != "" && (c.Flags().Changed("emit") || format != "json") {
 				return usage("-o writes all parts as JSON; leave out --emit and --format yaml")
 			}
+			defer collectRarely()()
 			r, t, err := a.compilePaths(c.Context(), paths)
 			if err != nil {
 				return err

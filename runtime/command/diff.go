@@ -32,6 +32,7 @@ and which listeners or filter chains Envoy would drain. Edits of routes, endpoin
 			if format != "text" && format != "json" {
 				return usage("--format %q is not known; right is text or json", format)
 			}
+			defer collectRarely()()
 			old, _, err := a.compilePaths(c.Context(), args[:1])
 			if err != nil {
 				return err

@@ -53,6 +53,7 @@ With --object: every listener, virtual host, route and cluster that one object b
 					}
 				}
 			}
+			defer collectRarely()()
 			r, _, err := a.compilePaths(c.Context(), paths)
 			if err != nil {
 				return err
