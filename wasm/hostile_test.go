@@ -70,7 +70,7 @@ func hostileCorpus() []hostile {
 			}
 			m.Func([]byte{I64}, []byte{I64}, locals, Get(0), Const64(1), Op(Add64), Call(m.Next()))
 		}, translate: Code(Const64(1), Call(0), Op(Drop), packed(0, 0))}, code: fault.Stack, interpreted: fault.Deadline},
-		{name: "memory bomb", guest: guest{translate: Code(Loop(Const32(1), Grow(), Const32(-1), Op(0x47), BrIf(0)), Op(Unreachable))}, code: fault.Memory},
+		{name: "memory bomb", guest: guest{pages: 16, translate: Code(Loop(Const32(16), Grow(), Const32(-1), Op(0x47), BrIf(0)), Op(Unreachable))}, code: fault.Memory},
 		{name: "huge output", guest: guest{pages: 260, translate: packed(0, 5<<20)}, code: fault.OutputSize},
 		{name: "pointer out of range", guest: guest{translate: packed(0xffff0000, 100)}, code: fault.Range},
 		{name: "length beyond memory", guest: guest{translate: packed(100, 0x30000)}, code: fault.Range},
@@ -113,7 +113,7 @@ func TestHostileCalls(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				deadline := time.Second
+				deadline := 5 * time.Second
 				if h.slow {
 					deadline = 50 * time.Millisecond
 				}
