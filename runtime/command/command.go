@@ -171,8 +171,8 @@ func (a *app) root() *cobra.Command {
 		return usage("%w; see %q", err, c.CommandPath()+" --help")
 	})
 	root.AddCommand(a.compileCommand(), a.checkCommand(), a.serveCommand(), a.explainCommand(), a.diffCommand(),
-		a.statusCommand(), a.settingsCommand(), a.versionCommand(), a.demoCommand(), a.codesCommand(), a.policyCommand(), a.moduleCommand(), a.entrypointCommand())
-	for _, name := range []string{"kubestatus", "apiext"} {
+		a.statusCommand(), a.settingsCommand(), a.versionCommand(), a.demoCommand(), a.codesCommand(), a.policyCommand(), a.moduleCommand(), a.entrypointCommand(), a.kubestatusCommand())
+	for _, name := range []string{"apiext"} {
 		root.AddCommand(notYet(name))
 	}
 	return root

@@ -196,7 +196,7 @@ func TestNameOfProgramPicksCommand(t *testing.T) {
 
 func TestHiddenCommandsAreNotListed(t *testing.T) {
 	_, out, _ := call(t, "", "--help")
-	for _, name := range []string{"kubestatus", "apiext", "demo", "codes"} {
+	for _, name := range []string{"apiext", "demo", "codes"} {
 		if strings.Contains(out, "\n  "+name) {
 			t.Errorf("%s is listed", name)
 		}

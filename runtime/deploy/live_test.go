@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -379,4 +380,33 @@ spec: {ports: [{name: http, port: 80, targetPort: http}]}
 		client.Delete(fmt.Sprintf(oneMapping, ns, "new"))
 		t.Logf("effective after %s", g.answers("/newer/", 404, ""))
 	})
+}
+
+func TestKubestatus(t *testing.T) {
+	c, client, ns, _ := bed(t)
+	client.Apply(fmt.Sprintf(oneMapping, ns, "m"))
+	file := filepath.Join(t.TempDir(), "status.json")
+	if err := os.WriteFile(file, []byte(`{"state": "Running", "reason": "told so"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"mapping", "m", "-n", ns}, 0, "mapping/m." + ns + ": null\n"},
+		{[]string{"Mapping", "m", "-n", ns, "-u", file}, 0, "mapping/m." + ns + `: {"reason":"told so","state":"Running"}` + "\n"},
+		{[]string{"mappings.getambassador.io", "-n", ns, "-f", "metadata.name=m"}, 0, "mapping/m." + ns + `: {"reason":"told so","state":"Running"}` + "\n"},
+		{[]string{"mapping", "-n", ns, "-l", "a=b"}, 0, ""},
+		{[]string{"nothing"}, 2, ""},
+	} {
+		cmd := exec.Command(os.Args[0], append([]string{"kubestatus"}, x.args...)...)
+		cmd.Env = append(os.Environ(), asProgram+"=1", "KUBECONFIG="+kubetest.Kubeconfig(t, c.Config()))
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		out, err := cmd.Output()
+		if cmd.ProcessState.ExitCode() != x.code || string(out) != x.want {
+			t.Errorf("%q gives %d, %q, %v, %s", x.args, cmd.ProcessState.ExitCode(), out, err, errs.Bytes())
+		}
+	}
 }
