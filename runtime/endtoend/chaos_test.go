@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 type mortal struct {
 	*gateway
 	args    []string
+	state   string // the directory
 	process *exec.Cmd
 	output  *os.File // no pipe, which the Envoy that outlives the program would hold
 }
@@ -58,9 +59,10 @@ func startMortal(t *testing.T, files map[string]string) *mortal {
 	if m.output, err = os.Create(t.TempDir() + "/log"); err != nil {
 		t.Fatal(err)
 	}
+	m.state = t.TempDir()
 	m.args = []string{"serve", m.dir, "--bind-address", "127.0.0.1", "--health-address", "127.0.0.1", "--health-port", strconv.Itoa(m.health), "--admin-port", strconv.Itoa(m.admin),
 		"--ready-port", strconv.Itoa(p[2]), "--ads-address", fmt.Sprint("127.0.0.1:", p[3]), "--envoy-concurrency", "2", "--shutdown-grace", "1s",
-		"--state-dir", t.TempDir(), "--envoy", envoy, "--envoy-outlives"}
+		"--state-dir", m.state, "--envoy", envoy, "--envoy-outlives"}
 	m.launch()
 	t.Cleanup(func() {
 		m.process.Process.Signal(syscall.SIGTERM)
@@ -112,11 +114,16 @@ func (m *mortal) ready() {
 	})
 }
 
+// kill ends the program without a warning.
+func (m *mortal) kill() {
+	m.process.Process.Kill()
+	m.process.Wait() // by the signal
+}
+
 // murder kills the program and starts it again.
 func (m *mortal) murder(pause time.Duration) {
 	m.t.Helper()
-	m.process.Process.Kill()
-	m.process.Wait() // by the signal
+	m.kill()
 	time.Sleep(pause)
 	m.launch()
 	m.ready()

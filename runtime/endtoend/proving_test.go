@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -141,4 +142,41 @@ func parse(t testing.TB, text []byte) *x509.Certificate {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// TestLastGoodOutlivesTheProgram: an object that is edited to its worse while the program is down is served in the form that was
+// good before, and is told of.
+func TestLastGoodOutlivesTheProgram(t *testing.T) {
+	port := freePorts(t, 1)[0]
+	b := newBackend(t, "b", nil)
+	mapping := func(header string) string {
+		return object("Mapping", "m", fmt.Sprintf(`hostname: "*", prefix: /m/, service: "127.0.0.1:%d", add_request_headers: {x-told: {value: "%s"}}`, b.port, header))
+	}
+	m := startMortal(t, map[string]string{
+		"base.yaml": join(object("Listener", "l", fmt.Sprintf("port: %d, protocol: HTTP, securityModel: XFP, hostBinding: {namespace: {from: ALL}}", port)),
+			object("Host", "h", `hostname: "*", requestPolicy: {insecure: {action: Route}}`)),
+		"m.yaml": mapping("good"),
+	})
+	told := func() string {
+		a, err := ask(t, "GET", fmt.Sprintf("http://127.0.0.1:%d/m/", port), "any.example.com", nil)
+		if err != nil {
+			return err.Error()
+		}
+		return fmt.Sprintf("%d%s", a.status, a.echo.Header["X-Told"])
+	}
+	eventually(t, "it is served", func() bool { return told() == "200[good]" })
+	eventually(t, "the good form is on the disk", func() bool {
+		found, err := filepath.Glob(filepath.Join(m.state, "*", "last-good.objects"))
+		return err == nil && len(found) == 1
+	})
+	m.kill()
+	m.write("m.yaml", mapping(refusedByEnvoy))
+	m.launch()
+	m.ready()
+	eventually(t, "the finding", func() bool { return m.finding("CH-PROOF-011", "Mapping/m") != "" })
+	if got := told(); got != "200[good]" {
+		t.Errorf("answer %s", got)
+	}
+	m.write("m.yaml", mapping("better"))
+	eventually(t, "the cure is served", func() bool { return told() == "200[better]" })
 }
