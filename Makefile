@@ -40,9 +40,15 @@ lint: $(STATICCHECK) ## gofmt, go vet, staticcheck, and the rules of runtime/lay
 	$(STATICCHECK) ./...
 	$(GO) test -count=1 -run 'TestLayout' ./runtime
 
-bench: ## run the benchmarks, write out/bench.txt
+bench: ## print speed and memory beside the physical limit, write out/bench.txt and .json (all benchmarks: PACKAGES=./...)
 	@mkdir -p out
-	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m $(PACKAGES) | tee out/bench.txt
+ifneq ($(filter command environment,$(origin PACKAGES)),)
+	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m $(PACKAGES) > out/bench.raw || true
+else
+	$(GO) test -run '^$$' -bench '^Benchmark(Cold|Warm|Memory)$$' -benchmem -timeout 20m ./translators > out/bench.raw || true
+	$(GO) test -run '^$$' -bench '^BenchmarkProcess$$' -benchtime 5x -timeout 20m ./translators >> out/bench.raw || true
+endif
+	@$(GO) run .ci/bench/main.go out/bench.json < out/bench.raw | tee out/bench.txt
 
 generate: ## make generated files anew: the page of diagnostic codes and whatever go:generate names
 	$(GO) generate ./...

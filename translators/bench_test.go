@@ -17,6 +17,9 @@ import (
 	"github.com/chancery-gateway/chancery/translators"
 )
 
+// benchSizes are the numbers of Mappings at which everything is measured.
+var benchSizes = []int{100, 1000, 10_000, 50_000}
+
 // bench input: n Mappings spread over hosts Hosts with TLS, a Service and an EndpointSlice for each Mapping.
 func benchDocuments(n, hosts int, wildcard bool) []string {
 	var docs []string
@@ -114,7 +117,7 @@ func marshalAll(tb testing.TB, ms []proto.Message) (time.Duration, int) {
 // BenchmarkCold compiles decoded objects from nothing. x-limit is the CPU time as a multiple of what marshalling the very
 // same output takes (DESIGN: at most 3); us-per-mapping shows the growth.
 func BenchmarkCold(b *testing.B) {
-	for _, n := range []int{100, 1000, 10_000, 50_000} {
+	for _, n := range benchSizes {
 		hosts := min(500, max(5, n/20))
 		b.Run(fmt.Sprintf("mappings=%d/hosts=%d", n, hosts), func(b *testing.B) { benchCold(b, n, hosts, false) })
 	}
@@ -155,7 +158,7 @@ func benchCold(b *testing.B, n, hosts int, wildcard bool) {
 // BenchmarkWarm changes one Mapping (or one endpoint) among n and brings everything up to date. The counts are part of
 // the claim: one object lowered, one group linked.
 func BenchmarkWarm(b *testing.B) {
-	for _, n := range []int{100, 1000, 10_000, 50_000} {
+	for _, n := range benchSizes {
 		hosts := min(500, max(5, n/20))
 		docs := benchDocuments(n, hosts, false)
 		base := snapshot.Empty().Derive(decodeAll(b, docs), nil, nil)
