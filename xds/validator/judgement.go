@@ -1,0 +1,246 @@
+package validator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/chancery-gateway/chancery/translators/ir"
+)
+
+// judgement is one call of Judge.
+type judgement struct {
+	v   *Validator
+	ctx context.Context
+	out Verdicts
+	// same are the further units of a content that is judged once.
+	same map[key][]*ir.Unit
+}
+
+// order is the order of judgement: what others stand in or refer to comes first.
+var order = []ir.UnitKind{ir.UnitSecret, ir.UnitExtension, ir.UnitCluster, ir.UnitHost, ir.UnitRoute, ir.UnitListener, ir.UnitChain}
+
+func (j *judgement) run(units []*ir.Unit) error {
+	byKind := map[ir.UnitKind][]*candidate{}
+	j.same = make(map[key][]*ir.Unit, len(units))
+	hits := uint64(0)
+	for _, u := range units {
+		k := j.v.cache.key(u)
+		if others, seen := j.same[k]; seen {
+			j.same[k] = append(others, u)
+			continue
+		}
+		if text, known := j.v.cache.get(k); known {
+			hits++
+			if text != "" {
+				j.out.Refused[u] = text
+			}
+			continue
+		}
+		j.same[k] = nil
+		c := &candidate{unit: u, key: k, inspection: inspect(u)}
+		if u.Kind == ir.UnitCluster && u.Name == adsCluster {
+			c.refusal = "the name is the validator's own"
+		}
+		if c.refusal != "" {
+			j.settle(c, c.refusal, false)
+			continue
+		}
+		byKind[u.Kind] = append(byKind[u.Kind], c)
+	}
+	j.v.count(func(s *Status) { s.CacheHits += hits })
+	var all []*candidate
+	for _, kind := range order {
+		all = append(all, byKind[kind]...)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	err := j.judge(all)
+	if err == nil {
+		return nil
+	}
+	judged := func(u *ir.Unit) bool {
+		_, known := j.v.cache.get(j.v.cache.key(u))
+		return known || j.out.Refused[u] != ""
+	}
+	for _, c := range all {
+		if !judged(c.unit) {
+			j.out.Unjudged = append(append(j.out.Unjudged, c.unit), j.same[c.key]...)
+		}
+	}
+	return err
+}
+
+// settle records a verdict; text is "" for accepted.
+func (j *judgement) settle(c *candidate, text string, volatile bool) {
+	if !c.files {
+		j.v.cache.add(c.key, text, volatile)
+	}
+	if text == "" {
+		return
+	}
+	n := uint64(1)
+	j.out.Refused[c.unit] = text
+	for _, u := range j.same[c.key] {
+		j.out.Refused[u] = text
+		n++
+	}
+	j.v.count(func(s *Status) { s.Refused += n })
+}
+
+// judge shows everything to Envoy: what runs no code all at once, in chunks, then the members of refused chunks, each alone;
+// in lockstep what runs code, and what had no answer when the child ended.
+func (j *judgement) judge(all []*candidate) error {
+	j.v.count(func(s *Status) { s.Judged += uint64(len(all)) })
+	var quick, slow [][]*candidate
+	for i := 0; i < len(all); {
+		k := i + 1
+		for k < len(all) && all[k].unit.Kind == all[i].unit.Kind && all[k].careful == all[i].careful && !all[i].careful {
+			k++
+		}
+		if all[i].careful {
+			slow = append(slow, all[i:k])
+		} else {
+			quick = append(quick, chunked(all[i:k])...)
+		}
+		i = k
+	}
+	for _, size := range []int{chunk, 1} {
+		if len(quick) == 0 {
+			break
+		}
+		refused, lost, err := j.inFlight(quick)
+		if err != nil {
+			return err
+		}
+		slow = append(slow, lost...)
+		quick = nil
+		for _, cs := range refused {
+			quick = append(quick, singles(cs)...)
+		}
+		if size == 1 && len(quick) > 0 {
+			return errors.New("a unit alone was taken for several") // cannot be: those alone are settled
+		}
+	}
+	for _, cs := range slow {
+		if err := j.lockstep(cs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func singles(cs []*candidate) [][]*candidate {
+	out := make([][]*candidate, len(cs))
+	for i := range cs {
+		out[i] = cs[i : i+1]
+	}
+	return out
+}
+
+// inFlight sends every group at once. It returns the groups that were refused but have several members, and those without an answer.
+func (j *judgement) inFlight(groups [][]*candidate) (refused, lost [][]*candidate, err error) {
+	c, err := j.v.running(j.ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	j.v.count(func(s *Status) { s.Responses += uint64(len(groups)) })
+	probes := make([]*probe, 0, len(groups))
+	for i, cs := range groups {
+		p, err := c.submit(cs, j.v.options.budget(len(cs)))
+		probes = append(probes, p)
+		if err != nil { // the child is gone
+			c.kill()
+			<-c.dead
+			lost = append(lost, groups[i+1:]...)
+			break
+		}
+	}
+	for _, p := range probes {
+		switch {
+		case !c.wait(p):
+			lost = append(lost, p.candidates)
+		case p.refusal == "":
+			for _, x := range p.candidates {
+				j.settle(x, "", false)
+			}
+		case len(p.candidates) == 1:
+			j.settle(p.candidates[0], p.refusal, false)
+		default:
+			refused = append(refused, p.candidates)
+		}
+	}
+	for _, r := range c.withdrawals() {
+		if c.send(r, nil) != nil {
+			break // the child is gone, and what it held with it
+		}
+	}
+	return refused, lost, nil
+}
+
+// patience multiplies the deadline of a unit that is judged alone, so that a busy machine convicts nobody.
+const patience = 2
+
+// lockstep judges one group with nothing else in flight, so that the end of the child has one cause; then its members alone. A
+// unit is guilty of ending the child only when it does so twice: something else may have ended it once.
+func (j *judgement) lockstep(cs []*candidate) error {
+	budget := j.v.options.budget(len(cs))
+	if len(cs) == 1 {
+		budget *= patience
+	}
+	for try := 0; ; try++ {
+		c, err := j.v.running(j.ctx)
+		if err != nil {
+			return err
+		}
+		if err := j.ctx.Err(); err != nil {
+			return err
+		}
+		j.v.count(func(s *Status) { s.Responses++ })
+		p, err := c.submit(cs, budget)
+		if err != nil {
+			c.kill()
+		}
+		if c.wait(p) {
+			for _, r := range c.withdrawals() {
+				if c.send(r, nil) != nil {
+					break // the child is gone, and what it held with it
+				}
+			}
+			switch {
+			case p.refusal == "":
+				for _, x := range cs {
+					j.settle(x, "", false)
+				}
+			case len(cs) == 1:
+				j.settle(cs[0], p.refusal, false)
+			default:
+				return j.each(cs)
+			}
+			return nil
+		}
+		if len(cs) > 1 {
+			return j.each(cs)
+		}
+		if try == 0 {
+			continue
+		}
+		if c.hung.Load() {
+			j.settle(cs[0], fmt.Sprintf("Envoy does not answer any more once it has loaded this (waited for %s)", budget), true)
+		} else {
+			j.settle(cs[0], "Envoy ends when it loads this: "+c.exit, false)
+		}
+		return nil
+	}
+}
+
+func (j *judgement) each(cs []*candidate) error {
+	for _, one := range singles(cs) {
+		if err := j.lockstep(slices.Clone(one)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
