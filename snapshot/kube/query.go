@@ -36,6 +36,8 @@ type query struct {
 	inherited bool
 	synced    bool
 	trouble   *snapshot.Diagnostic
+	// doubted is until when the trouble may be a passing one.
+	doubted time.Time
 }
 
 // backoff paces the attempts after something broke. It starts fast, since an API server is usually back at once.
@@ -97,22 +99,23 @@ func (q *query) answered(ctx context.Context, err error) {
 			q.trouble = nil
 			q.source.poke()
 		}
-	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-		q.report(codeForbidden, fmt.Sprintf("%s may not be read: %v", q.resource.GroupResource(), err))
+	case apierrors.IsForbidden(err):
+		q.report(codeForbidden, 3*time.Second, fmt.Sprintf("%s may not be read: %v", q.resource.GroupResource(), err))
 	case apierrors.IsNotFound(err):
 		q.source.rediscover() // the kind may be gone
 	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTooManyRequests(err):
 		// The reflector knows what to do.
-	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown && !apierrors.IsServiceUnavailable(err) && !apierrors.IsTimeout(err):
-		q.report(codeUnreadable, fmt.Sprintf("%s cannot be read: %v", q.resource.GroupResource(), err))
+	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown && !apierrors.IsServiceUnavailable(err) && !apierrors.IsTimeout(err) && !apierrors.IsUnauthorized(err):
+		q.report(codeUnreadable, 30*time.Second, fmt.Sprintf("%s cannot be read: %v", q.resource.GroupResource(), err))
 	default:
-		q.source.reachable(err)
+		q.source.reachable(err) // among these a token that has expired: nothing is known, so nothing may go
 	}
 }
 
-// report notes a kind that the API server refuses to show. It counts as known to be empty: one kind without permission
-// must not keep all others from working.
-func (q *query) report(code *snapshot.Code, message string) {
+// report notes a kind that the API server refuses to show. At the start it counts as known to be empty after a while: one
+// kind must not keep all others from working, but an API server that has just started knows no permissions either, and
+// a conversion webhook may take longer than we do.
+func (q *query) report(code *snapshot.Code, doubt time.Duration, message string) {
 	w := q.source.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,11 +129,17 @@ func (q *query) report(code *snapshot.Code, message string) {
 			APIVersion: q.resource.GroupVersion().String(), Message: message, Help: code.Cure,
 		}
 		q.source.poke()
+		if !q.synced {
+			q.doubted = time.Now().Add(doubt)
+			time.AfterFunc(doubt+time.Millisecond, q.source.poke)
+		}
 	}
 }
 
 // settled reports whether the query needs no more waiting for. The world's lock is held.
-func (q *query) settled() bool { return q.synced || q.trouble != nil }
+func (q *query) settled() bool {
+	return q.synced || q.trouble != nil && time.Now().After(q.doubted)
+}
 
 // key returns the key of what the reflector hands over.
 func key(obj any) (string, *unstructured.Unstructured) {

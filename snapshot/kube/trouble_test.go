@@ -139,6 +139,18 @@ func TestAbsentAPIServerAtStart(t *testing.T) {
 	}
 }
 
+func TestTokenThatIsNotTaken(t *testing.T) {
+	c := kubetest.Shared(t)
+	config := c.Config()
+	config.BearerToken = "expired"
+	w := start(t, kube.Options{Config: config})
+	kubetest.Eventually(t, 20*time.Second, "the outage is noticed", func(context.Context) bool { return w.Outage() > 0 })
+	time.Sleep(4 * time.Second)
+	if w.now() != nil {
+		t.Error("a snapshot of nothing was delivered")
+	}
+}
+
 func TestForbiddenKinds(t *testing.T) {
 	c, client, ns := bed(t)
 	role := `
@@ -168,7 +180,9 @@ subjects: [{kind: User, name: partial, apiGroup: rbac.authorization.k8s.io}]
 	config := c.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: "partial"}
 	w := start(t, kube.Options{Config: config, Rescan: time.Second})
-	w.until("a first snapshot that names the kind", func(s *snapshot.Snapshot) bool { return codes(s) == "CH-KUBE-001 Mapping" })
+	if took := w.until("a first snapshot that names the kind", func(s *snapshot.Snapshot) bool { return codes(s) == "CH-KUBE-001 Mapping" }); took < 2*time.Second {
+		t.Errorf("a refusal was believed after %s; an API server that has just started refuses too", took)
+	}
 	for _, d := range w.now().Findings() {
 		if d.Severity != snapshot.Error || !strings.Contains(d.Message, "mappings.getambassador.io") || !strings.Contains(d.Message, "partial") {
 			t.Errorf("the finding is %s", d)
