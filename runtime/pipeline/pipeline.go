@@ -108,7 +108,7 @@ func (p *Pipeline) Run(ctx context.Context) {
 func (p *Pipeline) step(ctx context.Context, s *snapshot.Snapshot) {
 	p.setBusy(time.Now())
 	defer p.setBusy(time.Time{})
-	if p.compiler != nil && !p.options.Cold && p.again == nil && p.fast(s) {
+	if p.compiler != nil && !p.options.Cold && p.fast(s) {
 		return
 	}
 	p.compileStep(ctx, s)
