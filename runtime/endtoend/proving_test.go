@@ -8,9 +8,13 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/chancery-gateway/chancery/runtime/supervisor"
 )
 
 // finding returns the message of the first finding with the code about the object, "" for none.
@@ -179,4 +183,68 @@ func TestLastGoodOutlivesTheProgram(t *testing.T) {
 	}
 	m.write("m.yaml", mapping("better"))
 	eventually(t, "the cure is served", func() bool { return told() == "200[better]" })
+}
+
+// TestValidatorAbsent: while no validating Envoy starts, changes are served with a warning, or wait for one where it is required;
+// nothing that is served already is lost, and the verdict is made up for.
+func TestValidatorAbsent(t *testing.T) {
+	real, err := supervisor.Find(os.Getenv("CHANCERY_ENVOY"))
+	if err != nil {
+		if os.Getenv("CI") == "" {
+			t.Skip(err)
+		}
+		t.Fatal(err)
+	}
+	for _, require := range []bool{false, true} {
+		t.Run(fmt.Sprint("required ", require), func(t *testing.T) {
+			dir := t.TempDir()
+			script, broken := filepath.Join(dir, "envoy"), filepath.Join(dir, "broken")
+			text := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *chancery-validator-*) if [ -e %s ]; then echo out of order >&2; exit 1; fi;; esac\nexec %s \"$@\"\n", broken, real)
+			if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("CHANCERY_ENVOY", script)
+			t.Setenv("CHANCERY_REQUIRE_VALIDATOR", fmt.Sprint(require))
+			port := freePorts(t, 1)[0]
+			b := newBackend(t, "b", nil)
+			mapping := func(name, header string) string {
+				return object("Mapping", name, fmt.Sprintf(`hostname: "*", prefix: /%s/, service: "127.0.0.1:%d", add_request_headers: {x-told: {value: "%s"}}`, name, b.port, header))
+			}
+			m := startMortal(t, map[string]string{
+				"base.yaml": join(object("Listener", "l", fmt.Sprintf("port: %d, protocol: HTTP, securityModel: XFP, hostBinding: {namespace: {from: ALL}}", port)),
+					object("Host", "h", `hostname: "*", requestPolicy: {insecure: {action: Route}}`)),
+				"m.yaml": mapping("m", "good"),
+			})
+			status := func(path string) int {
+				a, err := ask(t, "GET", fmt.Sprintf("http://127.0.0.1:%d%s", port, path), "any.example.com", nil)
+				if err != nil {
+					return 0
+				}
+				return a.status
+			}
+			eventually(t, "it is served", func() bool { return status("/m/") == 200 })
+			if err := os.WriteFile(broken, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			pid := m.validator()
+			syscall.Kill(pid, syscall.SIGKILL) // may be gone
+			eventually(t, "the validator is gone", func() bool { return m.validator() != pid })
+			m.write("new.yaml", mapping("new", "good"))
+			eventually(t, "the finding", func() bool { return strings.Contains(m.finding("CH-PROOF-012", "/"), "out of order") })
+			if require {
+				if got := status("/new/"); got != 404 {
+					t.Errorf("what nobody judged is answered %d", got)
+				}
+			} else {
+				eventually(t, "the change is served", func() bool { return status("/new/") == 200 })
+			}
+			if got := status("/m/"); got != 200 {
+				t.Errorf("what was served before is answered %d", got)
+			}
+			if err := os.Remove(broken); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the change is proven and served", func() bool { return status("/new/") == 200 && m.finding("CH-PROOF-012", "/") == "" })
+		})
+	}
 }
