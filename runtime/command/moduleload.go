@@ -2,8 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -20,12 +18,17 @@ import (
 // settleTime is how long a command waits for modules to be fetched, compiled and tried.
 const settleTime = 2 * time.Minute
 
-// newModules returns modules as the settings have them; with specs, these and no others.
-func (a *app) newModules(log *slog.Logger, specs ...wasm.Spec) (*modules.Modules, error) {
+// modulesOnce returns modules as the settings have them, for one compile; with specs, these and no others.
+func (a *app) modulesOnce(specs ...wasm.Spec) (*modules.Modules, error) {
+	return a.newModules(a.settings.StateDir, modules.Options{Specs: specs, Once: true, Log: slog.New(slog.DiscardHandler)})
+}
+
+// newModules returns modules as the settings have them. What is kept between runs is kept in dir.
+func (a *app) newModules(dir string, o modules.Options) (*modules.Modules, error) {
 	s := a.settings
-	o := modules.Options{Folder: s.Modules, Namespaces: append(list(s.PolicyNamespaces), s.Namespace), Log: log, Poll: time.Minute}
-	if o.Specs = specs; len(specs) > 0 {
-		o.Folder = ""
+	o.Namespaces, o.Poll = append(list(s.PolicyNamespaces), s.Namespace), time.Minute
+	if len(o.Specs) == 0 {
+		o.Folder = s.Modules
 	}
 	if o.Folder != "" {
 		if info, err := os.Stat(s.Modules); err != nil || !info.IsDir() {
@@ -39,12 +42,10 @@ func (a *app) newModules(log *slog.Logger, specs ...wasm.Spec) (*modules.Modules
 		}
 		o.Trust = root
 	}
-	o.CacheDir = filepath.Join(s.StateDir, "modules")
-	if err := os.MkdirAll(s.StateDir, 0o700); err != nil {
+	o.CacheDir = filepath.Join(dir, "modules")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		o.CacheDir = ""
-		if !errors.Is(err, fs.ErrPermission) {
-			log.Warn("compiled modules are not kept", "error", err)
-		}
+		o.Log.Warn("compiled modules are not kept", "error", err)
 	}
 	m, err := modules.New(o)
 	if err != nil {
@@ -58,7 +59,7 @@ func (a *app) takeModules(ctx context.Context, s *snapshot.Snapshot) (end func()
 	if a.settings.Modules == "" && s.Len(modules.KindTranslator) == 0 {
 		return func() {}, nil
 	}
-	m, err := a.newModules(slog.New(slog.DiscardHandler))
+	m, err := a.modulesOnce()
 	if err != nil {
 		return nil, err
 	}

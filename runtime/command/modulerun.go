@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -26,7 +25,7 @@ func (a *app) withModule(ctx context.Context, paths []string, spec wasm.Spec) (p
 	if plain, _, err = a.compilePaths(ctx, paths); err != nil {
 		return nil, nil, state, err
 	}
-	m, err := a.newModules(slog.New(slog.DiscardHandler), spec)
+	m, err := a.modulesOnce(spec)
 	if err != nil {
 		return nil, nil, state, err
 	}

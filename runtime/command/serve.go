@@ -16,6 +16,7 @@ import (
 	policy "github.com/chancery-gateway/chancery/policies/api"
 	"github.com/chancery-gateway/chancery/policies/engine"
 	"github.com/chancery-gateway/chancery/runtime/gateway"
+	"github.com/chancery-gateway/chancery/runtime/modules"
 	"github.com/chancery-gateway/chancery/runtime/pipeline"
 	"github.com/chancery-gateway/chancery/runtime/report"
 	"github.com/chancery-gateway/chancery/runtime/settings"
@@ -94,7 +95,7 @@ func (a *app) gateway(ctx context.Context, o gateway.Options) error {
 	}
 	o.Collectors = append(o.Collectors, &policyMetrics{set: inForce, log: decisions})
 	o.Policies = func() any { return a.policyReport(inForce()) }
-	if a.modules, err = a.newModules(log); err != nil {
+	if a.modules, err = a.newModules(o.StateDir, modules.Options{Log: log}); err != nil {
 		return err
 	}
 	defer a.modules.Close()

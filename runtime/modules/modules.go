@@ -24,6 +24,8 @@ type Options struct {
 	Namespaces []string
 	// Specs are further modules.
 	Specs []wasm.Spec
+	// Once says that one compile is all there is: nobody minds which versions were live before.
+	Once bool
 	// CacheDir keeps compiled code between runs, "" for not.
 	CacheDir string
 	Trust    *trust.Root

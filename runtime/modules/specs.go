@@ -132,6 +132,11 @@ func (m *Modules) folderSpecs(found []wasm.Spec, errs map[string]error) {
 // apply hands the wanted state to the host. The mutex is held.
 func (m *Modules) apply() {
 	m.specs.wanted = slices.Concat(m.options.Specs, m.specs.folder, m.specs.objects)
+	if m.options.Once {
+		for i := range m.specs.wanted {
+			m.specs.wanted[i].Force = true
+		}
+	}
 	m.specs.hosted = m.host.Apply(m.specs.wanted)
 	m.host.Look()
 }
