@@ -115,6 +115,12 @@ func luaRoute(name, code string) *ir.Unit {
 			SourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: code}}}})}})
 }
 
+// filtered is a route with settings for a filter.
+func filtered(filter string, settings *anypb.Any) *ir.Unit {
+	return unit(ir.UnitRoute, "for "+filter, &routev3.Route{Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}}, Action: direct(200),
+		TypedPerFilterConfig: map[string]*anypb.Any{filter: settings}})
+}
+
 func eds(name string, change func(*clusterv3.Cluster)) *ir.Unit {
 	c := &clusterv3.Cluster{Name: name, ConnectTimeout: durationpb.New(time.Second), ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
 		EdsClusterConfig: &clusterv3.Cluster_EdsClusterConfig{EdsConfig: overADS, ServiceName: "k8s/" + name}}
@@ -209,6 +215,10 @@ func suspects(t testing.TB) []suspect {
 		{`program size of`, regex("large", "/(a|b|c|d){1000}")},
 		{"", luaRoute("lua", "function envoy_on_request(h) end")},
 		{`script load error`, luaRoute("syntax", "function (")},
+		{`registered implementation`, filtered("unknown", &anypb.Any{TypeUrl: "type.googleapis.com/no.such.Message"})},
+		{`max_interval`, unit(ir.UnitRoute, "back-off", &routev3.Route{Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
+			Action: &routev3.Route_Route{Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: "x"}, RetryPolicy: &routev3.RetryPolicy{RetryOn: "5xx",
+				RetryBackOff: &routev3.RetryPolicy_RetryBackOff{BaseInterval: durationpb.New(time.Second), MaxInterval: durationpb.New(time.Millisecond)}}}}})},
 		{"", unit(ir.UnitHost, "h1", &routev3.VirtualHost{Name: "h1", Domains: []string{"a.example.com", "*.example.com"}})},
 		{`Duplicate entry of domain`, &ir.Unit{Kind: ir.UnitHost, Name: "twice", Frame: []byte("other"), Value: encoded(&routev3.VirtualHost{Name: "twice", Domains: []string{"b.example.com", "B.example.com"}})}},
 		{"", eds("plain", nil)},
