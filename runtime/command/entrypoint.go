@@ -6,13 +6,16 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/chancery-gateway/chancery/runtime/gateway"
+	"github.com/chancery-gateway/chancery/runtime/settings"
 	state "github.com/chancery-gateway/chancery/runtime/status"
 	"github.com/chancery-gateway/chancery/snapshot/kube"
 )
@@ -60,7 +63,7 @@ func (a *app) entrypoint(ctx context.Context, ready func(gateway.Addresses)) err
 		Source: source, StateDir: filepath.Join(s.StateDir, "cluster-"+hex.EncodeToString(sum[:6])), Log: log, Ready: ready,
 	}
 	if s.UpdateStatus {
-		writer, err := state.New(state.Options{Config: config, ID: s.AmbassadorID, Namespace: s.Namespace, Log: log})
+		writer, err := state.New(state.Options{Config: config, ID: s.AmbassadorID, Namespace: ownNamespace(s), Log: log})
 		if err != nil {
 			return failure("statuses: %w", err)
 		}
@@ -83,6 +86,19 @@ func (a *app) entrypoint(ctx context.Context, ready func(gateway.Addresses)) err
 		defer end()
 	}
 	return a.gateway(ctx, g)
+}
+
+// ownNamespace returns the namespace that the program runs in: the pod's, unless somebody says otherwise.
+func ownNamespace(s *settings.Settings) string {
+	for _, o := range s.Origins() {
+		if o.Name == "namespace" && o.Source == "default" {
+			// Kubernetes documentation, "Accessing the Kubernetes API from a Pod".
+			if text, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace"); err == nil {
+				return strings.TrimSpace(string(text))
+			}
+		}
+	}
+	return s.Namespace
 }
 
 // clusterConfig returns the access to the cluster: that of the kubeconfig file where there is one, else the pod's own.

@@ -36,7 +36,7 @@ func (a *app) answerReviews(ctx context.Context, config *rest.Config, g *gateway
 			observe(s, findings)
 		}
 	}
-	ns := a.settings.Namespace
+	ns := ownNamespace(a.settings)
 	server := &webhook.Server{
 		Authority: &webhook.Authority{
 			Client: client, Namespace: ns, Name: webhook.Secret, Log: g.Log,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
@@ -39,6 +40,9 @@ func (w *Writer) Run(ctx context.Context) error {
 		LeaseMeta:  metav1.ObjectMeta{Name: LeaseName(w.options.ID), Namespace: w.options.Namespace},
 		Client:     leases,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: w.options.Identity},
+	}
+	if _, err := leases.Leases(lock.LeaseMeta.Namespace).Get(ctx, lock.LeaseMeta.Name, metav1.GetOptions{}); apierrors.IsForbidden(err) {
+		w.options.Log.Warn("no status is written until the lease may be read and written", "lease", lock.LeaseMeta.Namespace+"/"+lock.LeaseMeta.Name, "error", err)
 	}
 	for ctx.Err() == nil {
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
