@@ -77,7 +77,6 @@ func readModule(path string) (*source.Artifact, error) {
 // specFlags are those that say how a module is configured.
 type specFlags struct {
 	settings, translator string
-	pages                int
 }
 
 func (f *specFlags) add(c *cobra.Command) {

@@ -20,7 +20,6 @@ import (
 // machine runs modules, metered or not.
 type machine struct {
 	runtime wazero.Runtime
-	cache   wazero.CompilationCache
 }
 
 func newMachine(t testing.TB, config wazero.RuntimeConfig) *machine {

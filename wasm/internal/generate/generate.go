@@ -5,6 +5,7 @@ package generate
 import (
 	"math/rand/v2"
 
+	//lint:ignore ST1001 an assembler is read as a list of instructions
 	. "github.com/chancery-gateway/chancery/wasm/internal/assemble"
 )
 
