@@ -7,6 +7,8 @@ package ir
 
 import "github.com/chancery-gateway/chancery/snapshot"
 
+//go:generate go test -run TestSchema . -update
+
 // Version names the JSON form of Program. It changes when a reader of the old form could misread the new one.
 const Version = "chancery.dev/ir/v1"
 
