@@ -111,22 +111,22 @@ func (d Diagnostic) String() string {
 	return b.String()
 }
 
-// SortDiagnostics orders in place by file, line, object, path, code and message, and drops exact duplicates, so that
-// the same findings read the same whatever order they were found in. It returns the shortened slice.
+// Compare orders by file, line, object, path, code, severity and message.
+func (d Diagnostic) Compare(o Diagnostic) int {
+	return cmp.Or(
+		strings.Compare(d.Position.File, o.Position.File),
+		cmp.Compare(d.Position.Line, o.Position.Line),
+		d.Object.Compare(o.Object),
+		strings.Compare(d.Path, o.Path),
+		strings.Compare(d.Code.ID, o.Code.ID),
+		cmp.Compare(d.Severity, o.Severity),
+		strings.Compare(d.Message, o.Message),
+	)
+}
+
+// SortDiagnostics orders in place by Compare and drops exact duplicates, so that the same findings read the same whatever
+// order they were found in. It returns the shortened slice.
 func SortDiagnostics(ds []Diagnostic) []Diagnostic {
-	slices.SortFunc(ds, func(a, b Diagnostic) int {
-		return cmp.Or(
-			strings.Compare(a.Position.File, b.Position.File),
-			cmp.Compare(a.Position.Line, b.Position.Line),
-			a.Object.Compare(b.Object),
-			strings.Compare(a.Path, b.Path),
-			strings.Compare(a.Code.ID, b.Code.ID),
-			cmp.Compare(a.Severity, b.Severity),
-			strings.Compare(a.Message, b.Message),
-			strings.Compare(a.Policy, b.Policy),
-			strings.Compare(a.Rule.File, b.Rule.File),
-			cmp.Compare(a.Rule.Line, b.Rule.Line),
-		)
-	})
+	slices.SortFunc(ds, Diagnostic.Compare)
 	return slices.Compact(ds)
 }

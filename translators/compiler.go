@@ -72,7 +72,7 @@ func New(o Options) *Compiler {
 		entries:   map[snapshot.Ref]*entry{},
 		readers:   map[snapshot.Ref]map[*entry]struct{}{},
 		listed:    map[snapshot.GroupKind]int{},
-		findings:  findings{locate: o.Locate, lowered: map[snapshot.Ref][]snapshot.Diagnostic{}},
+		findings:  newFindings(o.Locate),
 		linker:    linker.New(o.Merger),
 		endpoints: newEndpointTable(),
 		emitter:   envoy.NewEmitter(envoy.Options{}),

@@ -1,6 +1,7 @@
 package translators
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -8,45 +9,91 @@ import (
 	"github.com/chancery-gateway/chancery/snapshot"
 )
 
-// findings keeps the diagnostics of all stages. Those of one lowering are given their positions once; the list is put
-// together anew only when some part of it changed.
+// findings keeps the diagnostics of all stages. Those of one lowering are given their positions once, and stay sorted from
+// one list to the next: a change costs its own findings and a copy of the list.
 type findings struct {
-	locate  func(o *snapshot.Object, d *snapshot.Diagnostic)
+	locate func(o *snapshot.Object, d *snapshot.Diagnostic)
+	// lowered is what the lowering of each object said; dirty are the objects that changed since sorted was made of it.
 	lowered map[snapshot.Ref][]snapshot.Diagnostic
+	dirty   map[snapshot.Ref]struct{}
+	sorted  []said
 	// made are the objects that an extension made; what is found about one is told about the object that it comes from.
 	made   map[snapshot.Ref]*snapshot.Object
-	stale  bool
+	stale  bool                  // made changed
 	others []snapshot.Diagnostic // as the other stages gave them last
 	all    []snapshot.Diagnostic
 }
 
+// said is a diagnostic with the object whose lowering it came from.
+type said struct {
+	by snapshot.Ref
+	snapshot.Diagnostic
+}
+
+func newFindings(locate func(o *snapshot.Object, d *snapshot.Diagnostic)) findings {
+	return findings{locate: locate, lowered: map[snapshot.Ref][]snapshot.Diagnostic{}, dirty: map[snapshot.Ref]struct{}{}}
+}
+
 // put replaces what the lowering of ref said.
 func (f *findings) put(s *snapshot.Snapshot, ref snapshot.Ref, ds []snapshot.Diagnostic) {
-	if len(ds) == 0 {
-		if _, had := f.lowered[ref]; had {
-			delete(f.lowered, ref)
-			f.stale = true
-		}
+	now := f.place(s, slices.Clone(ds))
+	if slices.Equal(now, f.lowered[ref]) {
 		return
 	}
-	f.lowered[ref] = f.place(s, slices.Clone(ds))
-	f.stale = true
+	f.dirty[ref] = struct{}{}
+	if len(now) == 0 {
+		delete(f.lowered, ref)
+		return
+	}
+	f.lowered[ref] = now
 }
 
 // list returns everything that there is to say, sorted; the same slice while nothing changed: neither what is said nor the
 // text of the objects that the other stages speak of.
 func (f *findings) list(s *snapshot.Snapshot, changes []snapshot.Change, others ...[]snapshot.Diagnostic) []snapshot.Diagnostic {
 	now := slices.Concat(others...)
-	if !f.stale && slices.Equal(now, f.others) && !concerns(changes, now) {
+	if !f.stale && len(f.dirty) == 0 && slices.Equal(now, f.others) && !concerns(changes, now) {
 		return f.all
 	}
 	f.others, f.stale = now, false
-	out := f.place(s, slices.Clone(now))
-	for _, ds := range f.lowered {
-		out = append(out, ds...)
+	f.resort()
+	rest := snapshot.SortDiagnostics(f.place(s, slices.Clone(now)))
+	out := make([]snapshot.Diagnostic, 0, len(f.sorted)+len(rest))
+	for i := range f.sorted {
+		for len(rest) > 0 && rest[0].Compare(f.sorted[i].Diagnostic) < 0 {
+			out, rest = append(out, rest[0]), rest[1:]
+		}
+		out = append(out, f.sorted[i].Diagnostic)
 	}
-	f.all = snapshot.SortDiagnostics(out)
+	f.all = slices.Compact(append(out, rest...))
 	return f.all
+}
+
+// resort merges what the dirty objects say now into what the others said before.
+func (f *findings) resort() {
+	if len(f.dirty) == 0 {
+		return
+	}
+	var fresh []said
+	for ref := range f.dirty {
+		for _, d := range f.lowered[ref] {
+			fresh = append(fresh, said{ref, d})
+		}
+	}
+	compare := func(a, b said) int { return cmp.Or(a.Diagnostic.Compare(b.Diagnostic), a.by.Compare(b.by)) }
+	slices.SortFunc(fresh, compare)
+	merged := make([]said, 0, len(f.sorted)+len(fresh))
+	for _, old := range f.sorted {
+		if _, gone := f.dirty[old.by]; gone {
+			continue
+		}
+		for len(fresh) > 0 && compare(fresh[0], old) < 0 {
+			merged, fresh = append(merged, fresh[0]), fresh[1:]
+		}
+		merged = append(merged, old)
+	}
+	f.sorted = append(merged, fresh...)
+	clear(f.dirty)
 }
 
 // concerns reports whether an object changed that some diagnostic is about.
