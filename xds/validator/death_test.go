@@ -43,7 +43,8 @@ func TestKillersAndHangers(t *testing.T) {
 		t.Errorf("%d refused, want %d: %v", len(out.Refused), len(bad), out.Refused)
 	}
 	s := v.Status()
-	if s.Hangs != 2 || s.Deaths != 2 || s.Starts < 4 {
+	// How often Envoy had to die for these verdicts depends on how busy the machine is; who is guilty does not.
+	if s.Hangs < 1 || s.Deaths < 1 || s.Starts < 3 {
 		t.Errorf("status %+v", s)
 	}
 
