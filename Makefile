@@ -33,7 +33,7 @@ race: $(ENVOY) ## run the tests of what is concurrent under the race detector (n
 
 fuzz: ## let each fuzzer look for new inputs for FUZZTIME
 	@set -e; $(GO) list -f '{{.Dir}} {{range .TestGoFiles}}{{.}} {{end}}{{range .XTestGoFiles}}{{.}} {{end}}' ./... | while read -r dir files; do \
-	  for file in $$files; do grep -oE '^func Fuzz[A-Za-z]+' "$$dir/$$file" | sed 's/^func //' | while read -r name; do \
+	  for file in $$files; do { grep -oE '^func Fuzz[A-Za-z]+' "$$dir/$$file" || true; } | sed 's/^func //' | while read -r name; do \
 	    echo "== $$dir $$name"; (cd "$$dir" && $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) .); done; done; done
 
 soak: $(ENVOY) ## ten minutes of random edits, bad objects and kills under constant traffic
