@@ -64,6 +64,10 @@ func (g *Gateway) handler() http.Handler {
 	handler := health.New(health.Options{
 		Alive: g.isAlive, Ready: g.isReady, Metrics: g.writeMetrics,
 		Overview: func(ctx context.Context) any { return g.overview(ctx) },
+		Local: func() bool {
+			r := g.pipeline.Result()
+			return r != nil && r.Program.Bootstrap != nil && r.Program.Bootstrap.LocalDiagnostics
+		},
 	})
 	if g.options.Modules == nil {
 		return handler

@@ -27,6 +27,8 @@ type Options struct {
 	Alive, Ready Probe
 	// Overview returns the content of the diagnostics page, as a value for encoding/json.
 	Overview func(ctx context.Context) any
+	// Local reports whether the overview is for this machine alone; nil means that it is for everyone.
+	Local func() bool
 	// Metrics writes all metrics in Prometheus' text format.
 	Metrics func(ctx context.Context, w io.Writer) error
 }
@@ -47,8 +49,15 @@ func New(o Options) http.Handler {
 		e.SetIndent("", "  ")
 		_ = e.Encode(answer) // the client went away; nobody is left to be told
 	}
-	mux.HandleFunc("GET /ambassador/v0/diag/{$}", overview)
-	mux.HandleFunc("GET /ambassador/v0/diag", overview)
+	guarded := func(w http.ResponseWriter, r *http.Request) {
+		if o.Local != nil && o.Local() {
+			local(overview)(w, r)
+			return
+		}
+		overview(w, r)
+	}
+	mux.HandleFunc("GET /ambassador/v0/diag/{$}", guarded)
+	mux.HandleFunc("GET /ambassador/v0/diag", guarded)
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		if err := o.Metrics(r.Context(), w); err != nil {

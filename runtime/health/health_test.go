@@ -88,3 +88,26 @@ func TestServeEnds(t *testing.T) {
 		t.Error("no error for a closed listener")
 	}
 }
+
+// TestDiagnosticsForThisMachine: a Module that turns the page off hides it from the network, not from an operator on the pod.
+func TestDiagnosticsForThisMachine(t *testing.T) {
+	hidden := true
+	h := New(Options{Overview: func(context.Context) any { return 1 }, Local: func() bool { return hidden }})
+	ask := func(from string) int {
+		r := httptest.NewRequest("GET", "/ambassador/v0/diag/", nil)
+		r.RemoteAddr = from
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	if got := ask("10.0.0.1:1"); got != 404 {
+		t.Errorf("the network is answered %d", got)
+	}
+	if got := ask("127.0.0.1:1"); got != 200 {
+		t.Errorf("the machine is answered %d", got)
+	}
+	hidden = false
+	if got := ask("10.0.0.1:1"); got != 200 {
+		t.Errorf("with the page on, the network is answered %d", got)
+	}
+}

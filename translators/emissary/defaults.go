@@ -169,7 +169,7 @@ func (r *reader) probes() {
 		{"readiness_probe", "internal_readiness_probe_mapping", "/ambassador/v0/check_ready", true},
 		{"diagnostics", "internal_diagnostics_probe_mapping", "/ambassador/v0/", false},
 	} {
-		enabled := true
+		enabled, everyone := true, false
 		out := probe{name: p.name, open: p.open}
 		if o := r.object(p.key); o != nil {
 			enabled = false
@@ -177,7 +177,7 @@ func (r *reader) probes() {
 			o.text("prefix", &out.prefix)
 			o.text("rewrite", &out.rewrite)
 			o.text("service", &out.service)
-			o.get("allow_non_local")
+			o.flag("allow_non_local", &everyone)
 			o.unknown()
 		}
 		if out.prefix == "" {
@@ -199,6 +199,8 @@ func (r *reader) probes() {
 		}
 		if enabled {
 			r.s.probes = append(r.s.probes, out)
+		} else if p.key == "diagnostics" {
+			r.s.bootstrap.LocalDiagnostics = !everyone
 		}
 	}
 }

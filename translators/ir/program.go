@@ -37,6 +37,9 @@ type Bootstrap struct {
 	NodeCluster string `json:"nodeCluster,omitempty"`
 	// RegexMaxSize is RE2's program size limit (Module regex_max_size, default 200): error level of Envoy's runtime.
 	RegexMaxSize uint32 `json:"regexMaxSize,omitempty"`
+	// LocalDiagnostics keeps the diagnostics page to clients on this machine (Module diagnostics.enabled: false without
+	// allow_non_local).
+	LocalDiagnostics bool `json:"localDiagnostics,omitempty"`
 	// Runtime are further entries of the static runtime layer.
 	Runtime map[string]any `json:"runtime,omitempty"`
 	Origins []Origin       `json:"origins,omitempty"`
