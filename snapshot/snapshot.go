@@ -118,6 +118,15 @@ func (s *Snapshot) Derive(put []*Object, remove []Ref, findings []Diagnostic) *S
 	return n
 }
 
+// Advance is Derive for a source that watches: where there is nothing to put or remove and the findings are the present
+// ones, it returns the receiver itself and false.
+func (s *Snapshot) Advance(put []*Object, remove []Ref, findings []Diagnostic) (*Snapshot, bool) {
+	if len(put) == 0 && len(remove) == 0 && slices.Equal(findings, s.findings) {
+		return s, false
+	}
+	return s.Derive(put, remove, findings), true
+}
+
 func sliceKey(o *Object) string {
 	if s, ok := o.Spec.(*EndpointSlice); ok {
 		return o.Namespace + "/" + s.Service + "/" + o.Kind + "/" + o.Name

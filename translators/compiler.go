@@ -275,11 +275,11 @@ func (c *Compiler) relower(s *snapshot.Snapshot, ref snapshot.Ref) linker.Change
 	e.refs, e.kinds = v.Reads()
 	c.remember(e)
 	edit.New = e.fragments
+	var said []snapshot.Diagnostic
 	if e.fragments != nil {
-		c.findings.put(s, ref, e.fragments.Diagnostics)
-	} else {
-		c.findings.put(s, ref, nil)
+		said = e.fragments.Diagnostics
 	}
+	c.findings.put(s, ref, said)
 	return edit
 }
 

@@ -108,12 +108,9 @@ func (w *world) snapshot() (s *snapshot.Snapshot, changed bool) {
 		}
 	}
 	w.dirty = nil
-	findings := w.findings()
-	if len(put) == 0 && len(remove) == 0 && slices.Equal(findings, w.last.Findings()) {
-		return w.last, false
-	}
-	w.last = w.last.Derive(put, remove, findings)
-	return w.last, true
+	next, changed := w.last.Advance(put, remove, w.findings())
+	w.last = next
+	return next, changed
 }
 
 // findings returns the diagnostics of all objects and kinds, sorted.
