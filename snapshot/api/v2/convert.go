@@ -3,7 +3,6 @@
 package v2
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -114,6 +113,10 @@ func AmbassadorID(o *jsonobject.Object) {
 	if !ok {
 		return
 	}
+	if len(items) == 1 && string(items[0]) == string(jsonobject.Quote(Marker+"default")) {
+		o.Delete("ambassador_id") // what v3alpha1 does not say either
+		return
+	}
 	for i, item := range items {
 		if id, ok := jsonobject.Text(item); ok {
 			items[i] = jsonobject.Quote(strings.TrimPrefix(id, Marker))
@@ -188,7 +191,7 @@ func splitScheme(service string) (scheme, bare string) {
 // tracing moves the old list of header names to custom_tags, which win where both are there.
 func (c converter) tracing() {
 	c.within("config", func(config converter) { config.Rename("v3PropagationModes", "propagation_modes") })
-	headers, ok := jsonobject.ParseList(c.Get("tag_headers"))
+	tags, ok := tagsOf(c.Get("tag_headers"))
 	if !ok {
 		return
 	}
@@ -197,10 +200,5 @@ func (c converter) tracing() {
 		c.warn("spec.tag_headers", "tag_headers and v3CustomTags are both set; tag_headers has no effect", "name the headers in v3CustomTags")
 		return
 	}
-	tags := slices.Clone(headers)
-	for i, header := range headers {
-		name := jsonobject.Object{{Name: "name", Value: header}}
-		tags[i] = jsonobject.Object{{Name: "tag", Value: header}, {Name: "request_header", Value: name.Encode()}}.Encode()
-	}
-	c.Set("custom_tags", jsonobject.EncodeList(tags))
+	c.Set("custom_tags", tags)
 }
