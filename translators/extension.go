@@ -71,7 +71,46 @@ type extended struct {
 	objects   map[snapshot.Ref]*snapshot.Object   // those of the last snapshot that were lowered
 	fragments map[snapshot.Ref]*ir.Fragments      // the last ones
 	rewritten map[*ir.Resource]*rewrittenResource // what stands for a resource that was rewritten
+	needs     map[*ir.Resource]*needed            // what has been read of resources
 }
+
+type needed struct {
+	*envoy.Needs
+	used bool
+}
+
+// needsOf reads a resource once, for as long as it is asked for.
+func (e *extended) needsOf(r *ir.Resource) *envoy.Needs {
+	n := e.needs[r]
+	if n == nil {
+		n = &needed{Needs: envoy.NeedsOf(r)}
+		if e.needs == nil {
+			e.needs = map[*ir.Resource]*needed{}
+		}
+		e.needs[r] = n
+	}
+	n.used = true
+	return n.Needs
+}
+
+// sweep forgets what has not been asked for since the last time.
+func (e *extended) sweep() {
+	for r, w := range e.rewritten {
+		if !w.used {
+			delete(e.rewritten, r)
+		}
+		w.used = false
+	}
+	for r, n := range e.needs {
+		if !n.used {
+			delete(e.needs, r)
+		}
+		n.used = false
+	}
+}
+
+// written are the types that an extension may write, those first that others name.
+var written = []string{ir.TypeEndpoint, ir.TypeCluster, ir.TypeRouteConfig, ir.TypeListener}
 
 type rewrittenResource struct {
 	units []*ir.Unit
@@ -185,58 +224,61 @@ func (c *Compiler) rewrite(x Extension, s *snapshot.Snapshot, out *envoy.Output)
 	if e.rewritten == nil {
 		e.rewritten = map[*ir.Resource]*rewrittenResource{}
 	}
-	for _, w := range e.rewritten {
-		w.used = false
-	}
 	final := ir.ResourceSet{}
 	for url, rs := range set {
 		final[url] = slices.Clone(rs)
 	}
 	found = append(found, c.keepNeeded(x, out.Resources, final)...)
-	for url, list := range final {
-		for i, r := range list {
-			if own[r] {
-				continue
-			}
-			w := e.rewritten[r]
-			isNew := w == nil
-			if isNew {
-				w = &rewrittenResource{units: envoy.Pieces(r)}
-				e.rewritten[r] = w
-			}
-			w.used = true
-			text := c.emitter.Verdict(w.units)
-			if missing := envoy.Missing(r, final); text == "" && missing != "" {
-				text = "there is no " + missing
-			}
-			if text != "" {
+	for _, url := range written {
+		// A cluster may name others of its own type, so that one that is refused can take more along.
+		for again := true; again; {
+			again = false
+			around := envoy.Around(final, e.needsOf)
+			for i, r := range final[url] {
+				if own[r] {
+					continue
+				}
+				w := e.rewritten[r]
+				isNew := w == nil
+				if isNew {
+					w = &rewrittenResource{units: envoy.Pieces(r)}
+					e.rewritten[r] = w
+				}
+				w.used = true
+				text := c.emitter.Verdict(w.units)
+				if text == "" {
+					text = c.emitter.Against(r, around)
+				}
+				if text == "" {
+					if isNew {
+						out.Changed = append(out.Changed, w.units...)
+					}
+					continue
+				}
+				delete(e.rewritten, r) // not shown
 				found = append(found, x.Refused(r, text)...)
-				list[i] = former[r.Type+"\x00"+r.Name] // nil for one that was added
-			} else if isNew {
-				out.Changed = append(out.Changed, w.units...)
+				if was := former[r.Type+"\x00"+r.Name]; was != nil {
+					final[url][i] = was
+				} else if final[url] = slices.Delete(final[url], i, i+1); len(final[url]) == 0 {
+					delete(final, url)
+				}
+				again = true
+				break
 			}
 		}
-		if list = slices.DeleteFunc(list, func(r *ir.Resource) bool { return r == nil }); len(list) > 0 {
-			final[url] = list
-		} else {
-			delete(final, url)
-		}
 	}
-	for r, w := range e.rewritten {
-		if !w.used {
-			delete(e.rewritten, r)
-		}
-	}
+	found = append(found, c.keepNeeded(x, out.Resources, final)...) // what stands in again may name what is gone
+	e.sweep()
 	out.Resources = final
 	return found
 }
 
 // keepNeeded puts back what was removed although something names it.
 func (c *Compiler) keepNeeded(x Extension, before, now ir.ResourceSet) (found []snapshot.Diagnostic) {
-	for _, url := range []string{ir.TypeCluster, ir.TypeRouteConfig} {
+	for _, url := range []string{ir.TypeEndpoint, ir.TypeCluster, ir.TypeRouteConfig} {
 		var gone []*ir.Resource
 		for _, r := range before[url] {
-			if !slices.ContainsFunc(now[url], func(n *ir.Resource) bool { return n.Name == r.Name }) {
+			if _, there := slices.BinarySearchFunc(now[url], r.Name, func(n *ir.Resource, name string) int { return strings.Compare(n.Name, name) }); !there {
 				gone = append(gone, r)
 			}
 		}
@@ -244,7 +286,7 @@ func (c *Compiler) keepNeeded(x Extension, before, now ir.ResourceSet) (found []
 			missing := ""
 			for _, rs := range now {
 				for _, r := range rs {
-					missing = max(missing, envoy.Missing(r, now))
+					missing = max(missing, c.extended.needsOf(r).Missing(now))
 				}
 			}
 			i := slices.IndexFunc(gone, func(r *ir.Resource) bool { return strings.HasSuffix(missing, strconv.Quote(r.Name)) })

@@ -2,6 +2,7 @@ package modules
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -194,7 +195,7 @@ func (m *resourceMemo) take(u *resourceUnit, o *wasm.Outcome) {
 		}
 		now, err := envoy.Parse(typePrefix+strings.TrimPrefix(i.Kind, kindPrefixXDS), i.Value, origins)
 		if err != nil {
-			m.found = append(m.found, snapshot.Diagnostic{Severity: snapshot.Error, Code: codeInvalid, Message: fmt.Sprintf("%s %s: %s", i.Kind, i.Name, err)})
+			m.found = append(m.found, about(i, err, was)...)
 			if was != nil {
 				m.result = append(m.result, was)
 			}
@@ -217,6 +218,23 @@ func (m *resourceMemo) take(u *resourceUnit, o *wasm.Outcome) {
 		}
 		m.writes = append(m.writes, written(w, abi.XDS, u.unit.Key, objects))
 	}
+}
+
+// about tells why an item is not taken, to each object that its former self comes from.
+func about(i abi.Item, err error, was *ir.Resource) []snapshot.Diagnostic {
+	d := snapshot.Diagnostic{Severity: snapshot.Error, Code: codeInvalid, Message: fmt.Sprintf("%s %s: %s", i.Kind, i.Name, err)}
+	var rule *envoy.Violation
+	if errors.As(err, &rule) {
+		d.Code = rule.Code
+	}
+	if was == nil || len(was.Origins) == 0 {
+		return []snapshot.Diagnostic{d}
+	}
+	out := make([]snapshot.Diagnostic, len(was.Origins))
+	for k, o := range was.Origins {
+		out[k], out[k].Object = d, o
+	}
+	return out
 }
 
 // join puts the results into a copy of the set.

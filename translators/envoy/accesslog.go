@@ -47,6 +47,7 @@ func accessLog(l *ir.AccessLog, f *faults) *accesslogv3.AccessLog {
 
 // fileLog builds a log to a file. Envoy's json_format keeps the type of a value that is one command alone.
 func fileLog(l *ir.AccessLog, f *faults) *filev3.FileAccessLog {
+	file("access_log.path", l.Path, f)
 	out := &filev3.FileAccessLog{Path: l.Path}
 	switch {
 	case len(l.JSON) > 0:

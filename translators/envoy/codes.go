@@ -64,4 +64,10 @@ var (
 	codeProgram = snapshot.NewCode("CH-ENVOY-019", "The regular expression is too large",
 		"RE2 compiles the expression to more instructions than the limit, so Envoy would refuse the whole route configuration.",
 		"Shorten the expression, or raise regex_max_size and restart Envoy, which reads it at its start.")
+	codeScript = snapshot.NewCode("CH-ENVOY-020", "The script works while it is loaded",
+		"A Lua script loops, or ends the process, outside of its functions. Envoy runs that in its main thread, and its configuration would never change again.",
+		"Move the code into envoy_on_request or envoy_on_response.")
+	codeFile = snapshot.NewCode("CH-ENVOY-021", "The file may not be named",
+		"A file name leads to a device, into the kernel's own folders, or to the credentials of the process; Envoy could block there for ever.",
+		"Name an ordinary file, for example one of a mounted volume.")
 )

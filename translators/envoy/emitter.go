@@ -59,10 +59,15 @@ type Emitter struct {
 	refused refusals
 }
 
+// reservedClusters are those of Bootstrap, and the one without endpoints.
+var reservedClusters = []string{adsCluster, unavailable}
+
+func reserved(cluster string) bool { return slices.Contains(reservedClusters, cluster) }
+
 // NewEmitter returns an Emitter that remembers nothing.
 func NewEmitter(o Options) *Emitter {
 	if o.ReservedClusters == nil {
-		o.ReservedClusters = []string{adsCluster, unavailable}
+		o.ReservedClusters = reservedClusters
 	}
 	e := &Emitter{reserved: map[string]bool{}}
 	for _, n := range o.ReservedClusters {

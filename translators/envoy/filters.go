@@ -73,6 +73,7 @@ func filterMessage(x *ir.Filter, present func(string) bool, f *faults) validated
 		}
 	case *ir.Lua:
 		if x.Name == ir.FilterLua {
+			script("http_filters."+x.Name, c.Script, f)
 			return &luav3.Lua{DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: c.Script}}}
 		}
 	case *ir.GRPCStats:

@@ -1,20 +1,16 @@
 package envoy
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
-	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/translators/envoy/wirejson"
@@ -40,7 +36,7 @@ func Text(r *ir.Resource) ([]byte, error) {
 }
 
 // Parse makes a resource of protobuf JSON. The name is that of the message; origins are taken as they are. It fails on unknown
-// fields and on every violation of the protobuf rules, in packed messages too.
+// fields, and with a *Violation on what breaks a rule that a resource can be judged by alone, in packed messages too.
 func Parse(url string, text []byte, origins []ir.Origin) (*ir.Resource, error) {
 	empty := rewritable[url]
 	if empty == nil {
@@ -51,11 +47,11 @@ func Parse(url string, text []byte, origins []ir.Origin) (*ir.Resource, error) {
 		return nil, fmt.Errorf("%s", strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: "))
 	}
 	var f faults
-	f.check("", m)
-	f.packed("", m.ProtoReflect())
+	f.message(m)
 	value := f.marshal("", m)
 	if len(f) > 0 {
-		return nil, errors.New(strings.TrimPrefix(f[0].path+": "+f[0].message, ": "))
+		slices.SortStableFunc(f, func(a, b fault) int { return strings.Compare(a.path, b.path) }) // fields are visited in no order
+		return nil, &Violation{Code: f[0].code, Path: f[0].path, Message: f[0].message}
 	}
 	r := &ir.Resource{Type: url, Version: version(contentHash(value)), Value: value, Origins: origins}
 	switch m := m.(type) {
@@ -74,40 +70,6 @@ func Parse(url string, text []byte, origins []ir.Origin) (*ir.Resource, error) {
 		r.Name = m.ClusterName
 	}
 	return r, nil
-}
-
-// packed checks every message that is packed in an Any.
-func (f *faults) packed(path string, m protoreflect.Message) {
-	if a, ok := m.Interface().(*anypb.Any); ok {
-		inner, err := a.UnmarshalNew()
-		if err != nil {
-			f.add(codeRule, path, "%s", err)
-			return
-		}
-		if v, ok := inner.(validated); ok {
-			f.check(path, v)
-		}
-		f.packed(path, inner.ProtoReflect())
-		return
-	}
-	m.Range(func(d protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		at := strings.TrimPrefix(path+"."+string(d.Name()), ".")
-		switch {
-		case d.Kind() != protoreflect.MessageKind && (!d.IsMap() || d.MapValue().Kind() != protoreflect.MessageKind):
-		case d.IsMap():
-			v.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool {
-				f.packed(at, v.Message())
-				return true
-			})
-		case d.IsList():
-			for i := range v.List().Len() {
-				f.packed(fmt.Sprintf("%s[%d]", at, i), v.List().Get(i).Message())
-			}
-		default:
-			f.packed(at, v.Message())
-		}
-		return true
-	})
 }
 
 // Closed returns a resource that stands in for one that must not be served: a cluster without endpoints, routes that answer 503.
@@ -194,73 +156,4 @@ func Faults(p *ir.Program) []snapshot.Diagnostic {
 		}
 	}
 	return out
-}
-
-// Missing returns what the resource names that the set does not hold, as in `cluster "x"`; "" for nothing. It knows the clusters of
-// routes and of TCP proxies, and the route configurations of listeners.
-func Missing(r *ir.Resource, set ir.ResourceSet) string {
-	empty := rewritable[r.Type]
-	if empty == nil {
-		return ""
-	}
-	m := empty()
-	if proto.Unmarshal(r.Value, m) != nil {
-		return ""
-	}
-	missing := ""
-	walk(m.ProtoReflect(), func(x proto.Message) {
-		need := func(url, kind, name string) {
-			if name != "" && name != unavailable && missing == "" && find(set[url], name) == nil {
-				missing = fmt.Sprintf("%s %q", kind, name)
-			}
-		}
-		switch x := x.(type) {
-		case *routev3.RouteAction:
-			need(ir.TypeCluster, "cluster", x.GetCluster())
-			for _, w := range x.GetWeightedClusters().GetClusters() {
-				need(ir.TypeCluster, "cluster", w.Name)
-			}
-			for _, p := range x.RequestMirrorPolicies {
-				need(ir.TypeCluster, "cluster", p.Cluster)
-			}
-		case *tcpproxyv3.TcpProxy:
-			need(ir.TypeCluster, "cluster", x.GetCluster())
-			for _, w := range x.GetWeightedClusters().GetClusters() {
-				need(ir.TypeCluster, "cluster", w.Name)
-			}
-		case *hcmv3.HttpConnectionManager:
-			need(ir.TypeRouteConfig, "route configuration", x.GetRds().GetRouteConfigName())
-		}
-	})
-	return missing
-}
-
-// walk visits every message, packed ones too.
-func walk(m protoreflect.Message, visit func(proto.Message)) {
-	if a, ok := m.Interface().(*anypb.Any); ok {
-		if inner, err := a.UnmarshalNew(); err == nil {
-			walk(inner.ProtoReflect(), visit)
-		}
-		return
-	}
-	visit(m.Interface())
-	m.Range(func(d protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		switch {
-		case d.IsMap():
-			if d.MapValue().Kind() == protoreflect.MessageKind {
-				v.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool {
-					walk(v.Message(), visit)
-					return true
-				})
-			}
-		case d.Kind() != protoreflect.MessageKind:
-		case d.IsList():
-			for i := range v.List().Len() {
-				walk(v.List().Get(i).Message(), visit)
-			}
-		default:
-			walk(v.Message(), visit)
-		}
-		return true
-	})
 }

@@ -173,9 +173,7 @@ func (e *Emitter) hostHead(v *ir.VirtualHost, domains []string) *hostUnit {
 	m := &routev3.VirtualHost{Name: v.Name, Domains: domains}
 	f.check("", m)
 	for _, d := range domains {
-		if inner := strings.TrimSuffix(strings.TrimPrefix(d, "*"), "*"); strings.Contains(inner, "*") || len(d) > len(inner)+1 && d != "*" {
-			f.add(codeValue, "domains", "in %q the * stands neither first nor last; Envoy would take it for a letter", d)
-		}
+		domain("domains", d, &f)
 	}
 	u.head = f.marshal("", m)
 	if len(f) == 0 {

@@ -33,6 +33,13 @@ func changeable(path, name string, f *faults) {
 	}
 }
 
+// domain refuses a * that Envoy would take for a letter.
+func domain(path, d string, f *faults) {
+	if inner := strings.TrimSuffix(strings.TrimPrefix(d, "*"), "*"); strings.Contains(inner, "*") || len(d) > len(inner)+1 && d != "*" {
+		f.add(codeValue, path, "in %q the * stands neither first nor last; Envoy would take it for a letter", d)
+	}
+}
+
 // maxHeader is the longest header name or value that Envoy's protobuf rules allow, in bytes.
 const maxHeader = 16384
 

@@ -10,6 +10,11 @@ import (
 // secretMessage builds one SDS resource: a certificate with its key, or trust anchors.
 func secretMessage(s *ir.Secret, f *faults) *tlsv3.Secret {
 	certificate, key, ca := source(s.Certificate, s.CertificateFile), source(s.Key, s.KeyFile), source(s.CA, s.CAFile)
+	for path, name := range map[string]string{"tls_certificate.certificate_chain": s.CertificateFile, "tls_certificate.private_key": s.KeyFile, "validation_context.trusted_ca": s.CAFile} {
+		if name != "" {
+			file(path+".filename", name, f)
+		}
+	}
 	out := &tlsv3.Secret{Name: s.Name}
 	switch {
 	case certificate != nil && key != nil && ca == nil:

@@ -44,9 +44,7 @@ func tlsParameters(p *ir.TLSParams, f *faults) *tlsv3.TlsParameters {
 	if !known {
 		f.add(codeValue, "tls_params.tls_maximum_protocol_version", "%q is none of 1.0, 1.1, 1.2, 1.3", p.MaxVersion)
 	}
-	if highest != tlsv3.TlsParameters_TLS_AUTO && lowest > highest {
-		f.add(codeTLSVersions, "tls_params", "the minimum %s is above the maximum %s", p.MinVersion, p.MaxVersion)
-	}
+	tlsRange("tls_params", lowest, highest, f)
 	if lowest == 0 && highest == 0 && len(p.CipherSuites) == 0 && len(p.Curves) == 0 {
 		return nil
 	}
@@ -54,6 +52,20 @@ func tlsParameters(p *ir.TLSParams, f *faults) *tlsv3.TlsParameters {
 		TlsMinimumProtocolVersion: lowest, TlsMaximumProtocolVersion: highest,
 		CipherSuites: p.CipherSuites, EcdhCurves: p.Curves,
 	}
+}
+
+// tlsRange refuses a minimum above the maximum. Where none is set, Envoy's minimum is 1.2 (Envoy docs: TlsParameters).
+func tlsRange(path string, lowest, highest tlsv3.TlsParameters_TlsProtocol, f *faults) {
+	if lowest == tlsv3.TlsParameters_TLS_AUTO {
+		lowest = tlsv3.TlsParameters_TLSv1_2
+	}
+	if highest != tlsv3.TlsParameters_TLS_AUTO && lowest > highest {
+		f.add(codeTLSVersions, path, "the minimum %s is above the maximum %s", tlsNames[lowest], tlsNames[highest])
+	}
+}
+
+var tlsNames = map[tlsv3.TlsParameters_TlsProtocol]string{
+	tlsv3.TlsParameters_TLSv1_0: "1.0", tlsv3.TlsParameters_TLSv1_1: "1.1", tlsv3.TlsParameters_TLSv1_2: "1.2", tlsv3.TlsParameters_TLSv1_3: "1.3",
 }
 
 // downstreamTLS builds the transport socket that terminates TLS; over QUIC it is the same context in another wrapper.

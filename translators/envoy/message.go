@@ -1,0 +1,294 @@
+package envoy
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	filev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/file/v3"
+	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	maglevv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/load_balancing_policies/maglev/v3"
+	ringv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/load_balancing_policies/ring_hash/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/translators/ir"
+)
+
+// The rules here are those of rules.go for messages that this back end did not make.
+
+// Violation is a rule that a resource breaks which others wrote.
+type Violation struct {
+	Code *snapshot.Code
+	// Path is the protobuf field path.
+	Path, Message string
+}
+
+func (v *Violation) Error() string { return strings.TrimPrefix(v.Path+": "+v.Message, ": ") }
+
+// each calls do for a message and every one inside, packed ones too. broken is told of what cannot be unpacked.
+func each(path string, m protoreflect.Message, do func(path string, m proto.Message, packed bool), broken func(path string, err error)) {
+	visit(path, m, false, do, broken)
+}
+
+func visit(path string, m protoreflect.Message, packed bool, do func(path string, m proto.Message, packed bool), broken func(path string, err error)) {
+	if a, ok := m.Interface().(*anypb.Any); ok {
+		inner, err := a.UnmarshalNew()
+		if err != nil {
+			if broken != nil {
+				broken(path, err)
+			}
+			return
+		}
+		visit(path, inner.ProtoReflect(), true, do, broken)
+		return
+	}
+	do(path, m.Interface(), packed)
+	m.Range(func(d protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case d.IsMap():
+			if d.MapValue().Kind() == protoreflect.MessageKind {
+				v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
+					visit(field(path, string(d.Name()))+"["+k.String()+"]", v.Message(), false, do, broken)
+					return true
+				})
+			}
+		case d.Kind() != protoreflect.MessageKind:
+		case d.IsList():
+			for i := range v.List().Len() {
+				visit(fmt.Sprintf("%s[%d]", field(path, string(d.Name())), i), v.List().Get(i).Message(), false, do, broken)
+			}
+		default:
+			visit(field(path, string(d.Name())), v.Message(), false, do, broken)
+		}
+		return true
+	})
+}
+
+func field(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }
+
+// message applies every rule that a message can be judged by alone: Envoy's protobuf rules, in packed messages too, and those
+// that Envoy lacks.
+func (f *faults) message(m validated) {
+	f.check("", m)
+	each("", m.ProtoReflect(), func(path string, m proto.Message, packed bool) {
+		if v, ok := m.(validated); ok && packed {
+			f.check(path, v)
+		}
+		f.routing(path, m)
+		f.upstream(path, m)
+		f.downstream(path, m)
+	}, func(path string, err error) { f.add(codeRule, path, "%s", err) })
+}
+
+// routing applies the rules of route tables.
+func (f *faults) routing(path string, m proto.Message) {
+	switch m := m.(type) {
+	case *routev3.RouteConfiguration:
+		f.headers(path, m.RequestHeadersToAdd, m.RequestHeadersToRemove, m.ResponseHeadersToAdd, m.ResponseHeadersToRemove)
+		f.virtualHosts(path, m.VirtualHosts)
+	case *routev3.VirtualHost:
+		f.headers(path, m.RequestHeadersToAdd, m.RequestHeadersToRemove, m.ResponseHeadersToAdd, m.ResponseHeadersToRemove)
+		for i, d := range m.Domains {
+			domain(fmt.Sprintf("%s[%d]", field(path, "domains"), i), d, f)
+		}
+	case *routev3.Route:
+		f.headers(path, m.RequestHeadersToAdd, m.RequestHeadersToRemove, m.ResponseHeadersToAdd, m.ResponseHeadersToRemove)
+	case *routev3.WeightedCluster_ClusterWeight:
+		f.headers(path, m.RequestHeadersToAdd, m.RequestHeadersToRemove, m.ResponseHeadersToAdd, m.ResponseHeadersToRemove)
+	case *routev3.HeaderMatcher:
+		if !token(strings.TrimPrefix(m.Name, ":")) {
+			f.add(codeHeaderName, field(path, "name"), "%q is no header name", m.Name)
+		}
+	case *routev3.RetryPolicy:
+		if m.RetryOn != "" {
+			retryOn(field(path, "retry_on"), m.RetryOn, f)
+		}
+	case *matcherv3.RegexMatcher:
+		parseRegex(field(path, "regex"), m.Regex, f)
+	case *matcherv3.RegexMatchAndSubstitute:
+		substitution(path, &ir.RegexRewrite{Pattern: m.GetPattern().GetRegex(), Substitution: m.Substitution}, f)
+	}
+}
+
+// virtualHosts refuses names and domains that stand twice.
+func (f *faults) virtualHosts(path string, hosts []*routev3.VirtualHost) {
+	names, domains := map[string]int{}, map[string]string{}
+	for i, v := range hosts {
+		at := fmt.Sprintf("%s[%d]", field(path, "virtual_hosts"), i)
+		if first, taken := names[v.Name]; taken {
+			f.add(codeDuplicate, at+".name", "virtual host %d has the name %q too", first, v.Name)
+		}
+		names[v.Name] = i
+		for _, d := range v.Domains {
+			low := strings.ToLower(d)
+			if first, taken := domains[low]; taken {
+				f.add(codeDomain, at+".domains", "virtual host %q has %q too", first, d)
+			}
+			domains[low] = v.Name
+		}
+	}
+}
+
+func (f *faults) headers(path string, request []*corev3.HeaderValueOption, requestOff []string, response []*corev3.HeaderValueOption, responseOff []string) {
+	add := func(side string, list []*corev3.HeaderValueOption) {
+		for i, o := range list {
+			at := fmt.Sprintf("%s[%d].header", field(path, side+"_headers_to_add"), i)
+			h := ir.HeaderValue{Name: o.GetHeader().GetKey(), Value: o.GetHeader().GetValue()}
+			changeable(at+".key", h.Name, f)
+			printable(at+".value", &h, f)
+			format(at+".value", h.Value, f)
+		}
+	}
+	add("request", request)
+	add("response", response)
+	for _, n := range requestOff {
+		changeable(field(path, "request_headers_to_remove"), n, f)
+	}
+	for _, n := range responseOff {
+		changeable(field(path, "response_headers_to_remove"), n, f)
+	}
+}
+
+// maxTable is the largest table of a consistent hash that is let through: a ring of 8 million entries, which Envoy's own rules
+// allow, costs it two seconds and 190 MiB.
+const maxTable = 1 << 20
+
+func (f *faults) table(path string, size uint64) {
+	if size > maxTable {
+		f.add(codeValue, path, "a table of %d entries is above the limit of %d", size, maxTable)
+	}
+}
+
+// upstream applies the rules of clusters and endpoints.
+func (f *faults) upstream(path string, m proto.Message) {
+	switch m := m.(type) {
+	case *clusterv3.Cluster:
+		if reserved(m.Name) {
+			f.add(codeReserved, field(path, "name"), "%q is one of Chancery's own clusters", m.Name)
+		}
+	case *clusterv3.CircuitBreakers:
+		seen := map[corev3.RoutingPriority]bool{}
+		for _, t := range m.Thresholds {
+			if seen[t.Priority] {
+				f.add(codeValue, field(path, "thresholds"), "priority %s stands twice", t.Priority)
+			}
+			seen[t.Priority] = true
+		}
+	case *clusterv3.Cluster_RingHashLbConfig:
+		f.table(field(path, "minimum_ring_size"), m.GetMinimumRingSize().GetValue())
+	case *ringv3.RingHash:
+		f.table(field(path, "minimum_ring_size"), m.GetMinimumRingSize().GetValue())
+	case *clusterv3.Cluster_MaglevLbConfig:
+		f.table(field(path, "table_size"), m.GetTableSize().GetValue())
+	case *maglevv3.Maglev:
+		f.table(field(path, "table_size"), m.GetTableSize().GetValue())
+	case *endpointv3.ClusterLoadAssignment:
+		f.endpoints(path, m)
+	}
+}
+
+// endpoints refuses gaps between priorities, weights that overflow, and, in a set of its own, names.
+func (f *faults) endpoints(path string, m *endpointv3.ClusterLoadAssignment) {
+	weights, highest := map[uint32]uint64{}, uint32(0)
+	for i, l := range m.Endpoints {
+		at := fmt.Sprintf("%s[%d]", field(path, "endpoints"), i)
+		weights[l.Priority] += uint64(l.GetLoadBalancingWeight().GetValue())
+		highest = max(highest, l.Priority)
+		sum := uint64(0)
+		for _, e := range l.LbEndpoints {
+			sum += uint64(e.GetLoadBalancingWeight().GetValue())
+			a := e.GetEndpoint().GetAddress().GetSocketAddress()
+			if _, err := netip.ParseAddr(a.GetAddress()); err != nil && a != nil && path == "" {
+				f.add(codeValue, at+".lb_endpoints", "%q is no IP address", a.Address)
+			}
+		}
+		if sum > 1<<32-1 {
+			f.add(codeWeights, at+".lb_endpoints", "the sum of the weights is above 4294967295")
+		}
+	}
+	for p := range highest {
+		if _, there := weights[p]; !there {
+			f.add(codeValue, field(path, "endpoints"), "there is a priority %d but none of %d; Envoy would never use it", highest, p)
+			break
+		}
+	}
+	for _, sum := range weights {
+		if sum > 1<<32-1 {
+			f.add(codeWeights, field(path, "endpoints"), "the sum of the weights is above 4294967295")
+		}
+	}
+}
+
+// downstream applies the rules of listeners, and of what stands on both sides.
+func (f *faults) downstream(path string, m proto.Message) {
+	switch m := m.(type) {
+	case *listenerv3.Listener:
+		f.serverNames(path, m)
+	case *hcmv3.HttpConnectionManager:
+		f.terminal(path, m)
+	case *corev3.CidrRange:
+		a, err := netip.ParseAddr(m.AddressPrefix)
+		if bits := m.GetPrefixLen().GetValue(); err != nil || int64(bits) > int64(a.BitLen()) {
+			f.add(codeValue, path, "%s/%d is no range of addresses", m.AddressPrefix, bits)
+		}
+	case *tlsv3.TlsParameters:
+		tlsRange(path, m.TlsMinimumProtocolVersion, m.TlsMaximumProtocolVersion, f)
+	case *corev3.DataSource:
+		if name := m.GetFilename(); name != "" {
+			file(field(path, "filename"), name, f)
+		}
+	case *filev3.FileAccessLog:
+		file(field(path, "path"), m.Path, f)
+	case *luav3.Lua:
+		script(field(path, "inline_code"), m.GetInlineCode(), f) //nolint:staticcheck // deprecated, but Envoy runs it
+		script(field(path, "default_source_code"), held(m.DefaultSourceCode), f)
+		for name, s := range m.SourceCodes {
+			script(field(path, "source_codes")+"["+name+"]", held(s), f)
+		}
+	case *luav3.LuaPerRoute:
+		script(field(path, "source_code"), held(m.GetSourceCode()), f)
+	}
+}
+
+// held returns what a data source holds itself.
+func held(s *corev3.DataSource) string {
+	if b := s.GetInlineBytes(); len(b) > 0 {
+		return string(b)
+	}
+	return s.GetInlineString()
+}
+
+// serverNames refuses a match by server name on a listener that does not look at TLS.
+func (f *faults) serverNames(path string, m *listenerv3.Listener) {
+	for _, l := range m.ListenerFilters {
+		if strings.HasSuffix(l.GetTypedConfig().GetTypeUrl(), ".TlsInspector") {
+			return
+		}
+	}
+	if m.GetUdpListenerConfig() != nil {
+		return
+	}
+	for i, c := range m.FilterChains {
+		if len(c.GetFilterChainMatch().GetServerNames()) > 0 {
+			f.add(codeInspector, fmt.Sprintf("%s[%d].filter_chain_match.server_names", field(path, "filter_chains"), i), "the listener does not look at TLS")
+		}
+	}
+}
+
+// terminal refuses a connection manager without a router at its end: Envoy takes one without any filter.
+func (f *faults) terminal(path string, m *hcmv3.HttpConnectionManager) {
+	if n := len(m.HttpFilters); n == 0 || !strings.HasSuffix(m.HttpFilters[n-1].GetTypedConfig().GetTypeUrl(), ".router.v3.Router") {
+		f.add(codeFilter, field(path, "http_filters"), "the last filter is not the router, so no request is answered")
+	}
+}
