@@ -130,7 +130,7 @@ func TestConversionLosesNothing(t *testing.T) {
 					for i := range text {
 						text[i] = byte(random.Uint32())
 					}
-					roundTrips(t, kind, version, &dice{slices.Clone(text)})
+					roundTrips(t, kind, version, &dice{bytes: slices.Clone(text)})
 				}
 			})
 		}
@@ -144,7 +144,7 @@ func FuzzConversionLosesNothing(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, k, v uint8, text []byte) {
 		kind := kinds[int(k)%len(kinds)]
-		roundTrips(t, kind, convertible[kind][int(v)%len(convertible[kind])], &dice{text})
+		roundTrips(t, kind, convertible[kind][int(v)%len(convertible[kind])], &dice{bytes: text})
 	})
 }
 

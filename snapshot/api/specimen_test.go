@@ -13,7 +13,10 @@ import (
 )
 
 // dice makes objects out of bytes: each choice takes one, and at their end the first is always chosen.
-type dice struct{ bytes []byte }
+type dice struct {
+	bytes []byte
+	kind  string
+}
 
 func (d *dice) roll(n int) int {
 	if len(d.bytes) == 0 {
@@ -36,11 +39,16 @@ var convertible = map[string][]string{
 	"TCPMapping": {"v1", "v2", "v3alpha1"}, "TLSContext": {"v1", "v2", "v3alpha1"}, "TracingService": {"v1", "v2", "v3alpha1"},
 }
 
-// spelledInV2 gives the names of v3alpha1's fields in v2, wherever they stand.
-var spelledInV2 = map[string]string{
-	"stats_name": "v3StatsName", "circuit_breakers": "v3CircuitBreakers", "protocol_version": "v3ProtocolVersion",
-	"health_checks": "v3health_checks", "grpc": "v3GRPC", "crl_secret": "v3CRLSecret", "custom_tags": "v3CustomTags",
-	"mappingSelector": "selector", "propagation_modes": "v3PropagationModes", "hostname": "host",
+// spelledInV2 gives the names of v3alpha1's fields in v2, by kind, wherever in the spec they stand.
+var spelledInV2 = map[string]map[string]string{
+	"AuthService":      {"stats_name": "v3StatsName", "circuit_breakers": "v3CircuitBreakers"},
+	"Host":             {"mappingSelector": "selector", "crl_secret": "v3CRLSecret"},
+	"LogService":       {"stats_name": "v3StatsName", "protocol_version": "v3ProtocolVersion"},
+	"Mapping":          {"stats_name": "v3StatsName", "health_checks": "v3health_checks", "hostname": "host"},
+	"RateLimitService": {"stats_name": "v3StatsName", "grpc": "v3GRPC"},
+	"TCPMapping":       {"stats_name": "v3StatsName"},
+	"TLSContext":       {"crl_secret": "v3CRLSecret"},
+	"TracingService":   {"stats_name": "v3StatsName", "custom_tags": "v3CustomTags", "propagation_modes": "v3PropagationModes"},
 }
 
 // strays are names that one version or the other does not have, or that nobody has.
@@ -55,6 +63,7 @@ var keys = []string{"a", "x-b", "", "generic_key", "remote_address", "header", "
 
 // specimen makes an object of the kind in the version: mostly as its schema says, here and there as nobody would.
 func (d *dice) specimen(kind, version string) jsontext.Value {
+	d.kind = kind
 	metadata := map[string]any{"name": "a", "namespace": "b", "labels": map[string]any{"l": "m"}, "uid": "u"}
 	if d.roll(3) == 0 {
 		metadata["annotations"] = map[string]any{"c": one(d, texts...)}
@@ -85,7 +94,7 @@ func (d *dice) spec(kind string, old bool) map[string]any {
 		if d.roll(3) != 0 && t.NumField() > 3 {
 			continue
 		}
-		if other, has := spelledInV2[name]; has && old && d.roll(8) != 0 {
+		if other, has := spelledInV2[kind][name]; has && old && d.roll(8) != 0 {
 			spec[other] = d.value(f.Type, name, old, 4)
 		} else {
 			spec[name] = d.value(f.Type, name, old, 4)
@@ -146,7 +155,7 @@ func (d *dice) value(t reflect.Type, name string, old bool, depth int) any {
 		for f := range t.Fields() {
 			inner, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if d.roll(2) == 0 {
-				if other, has := spelledInV2[inner]; has && old && d.roll(4) != 0 {
+				if other, has := spelledInV2[d.kind][inner]; has && old && d.roll(4) != 0 {
 					inner = other
 				}
 				o[inner] = d.value(f.Type, inner, old, depth-1)

@@ -45,11 +45,10 @@ func Convert(kind string, spec jsontext.Value, warn func(path, message, help str
 	}
 	c := converter{&o, warn}
 	for _, r := range renamed[kind] {
-		c.unknown(r[1], r[0])
-		o.Rename(r[0], r[1])
+		c.younger("spec.", r[1], r[0])
 	}
 	for _, name := range younger[kind] {
-		c.unknown(name, "")
+		c.unknown("spec.", name, "")
 	}
 	AmbassadorID(&o)
 	switch kind {
@@ -60,7 +59,7 @@ func Convert(kind string, spec jsontext.Value, warn func(path, message, help str
 	case "TCPMapping":
 		c.tls("service", false)
 	case "Host":
-		c.within("tls", func(tls converter) { tls.Rename("v3CRLSecret", "crl_secret") })
+		c.within("tls", func(tls converter) { tls.younger("spec.tls.", "crl_secret", "v3CRLSecret") })
 	case "Mapping":
 		c.mapping()
 	case "TracingService":
@@ -75,8 +74,14 @@ type converter struct {
 	warn func(path, message, help string)
 }
 
+// younger gives a field that v2 has under a name of its own its name in v3alpha1.
+func (c converter) younger(path, name, spelling string) {
+	c.unknown(path, name, spelling)
+	c.Rename(spelling, name)
+}
+
 // unknown drops a field of v3alpha1 from a v2 object, as the API server does.
-func (c converter) unknown(name, spelling string) {
+func (c converter) unknown(path, name, spelling string) {
 	if c.Delete(name) == nil {
 		return
 	}
@@ -86,7 +91,7 @@ func (c converter) unknown(name, spelling string) {
 	} else if name == "hostname" {
 		help += ", or the field host"
 	}
-	c.warn("spec."+name, "unknown field in getambassador.io/v2; it has no effect", help)
+	c.warn(path+name, "unknown field in getambassador.io/v2; it has no effect", help)
 }
 
 // within edits the object that a member holds.
@@ -190,7 +195,7 @@ func splitScheme(service string) (scheme, bare string) {
 
 // tracing moves the old list of header names to custom_tags, which win where both are there.
 func (c converter) tracing() {
-	c.within("config", func(config converter) { config.Rename("v3PropagationModes", "propagation_modes") })
+	c.within("config", func(config converter) { config.younger("spec.config.", "propagation_modes", "v3PropagationModes") })
 	tags, ok := tagsOf(c.Get("tag_headers"))
 	if !ok {
 		return

@@ -18,6 +18,7 @@ func TestConvert(t *testing.T) {
 		{name: "ambassador_id string", kind: "Module", spec: `{"ambassador_id":"edge","config":{}}`, want: `{"ambassador_id":["edge"],"config":{}}`},
 		{name: "ambassador_id list", kind: "Module", spec: `{"ambassador_id":["edge","other"]}`, want: `{"ambassador_id":["edge","other"]}`},
 		{name: "ambassador_id marker", kind: "Module", spec: `{"ambassador_id":["--apiVersion-v3alpha1-only--edge","x"]}`, want: `{"ambassador_id":["edge","x"]}`},
+		{name: "ambassador_id marker of none", kind: "Module", spec: `{"ambassador_id":["--apiVersion-v3alpha1-only--default"]}`, want: `{}`},
 		{name: "ambassador_id null", kind: "Module", spec: `{"ambassador_id":null}`, want: `{"ambassador_id":null}`},
 		{name: "ambassador_id empty", kind: "Module", spec: `{"ambassador_id":[]}`, want: `{"ambassador_id":[]}`},
 		{name: "ambassador_id wrong", kind: "Module", spec: `{"ambassador_id":7}`, want: `{"ambassador_id":7}`},
@@ -49,6 +50,10 @@ func TestConvert(t *testing.T) {
 		{name: "names", kind: "Host", spec: `{"selector":{"matchLabels":{}},"tls":{"v3CRLSecret":"s"}}`, want: `{"mappingSelector":{"matchLabels":{}},"tls":{"crl_secret":"s"}}`},
 		{name: "younger names are dropped", kind: "TLSContext", spec: `{"crl_secret":"s"}`, want: `{}`,
 			warnings: []string{"spec.crl_secret: unknown field in getambassador.io/v2; it has no effect"}},
+		{name: "younger names are dropped", kind: "Host", spec: `{"tls":{"crl_secret":"s"}}`, want: `{"tls":{}}`,
+			warnings: []string{"spec.tls.crl_secret: unknown field in getambassador.io/v2; it has no effect"}},
+		{name: "younger names are dropped", kind: "TracingService", spec: `{"config":{"propagation_modes":["B3"]}}`, want: `{"config":{}}`,
+			warnings: []string{"spec.config.propagation_modes: unknown field in getambassador.io/v2; it has no effect"}},
 
 		{name: "tag_headers", kind: "TracingService", spec: `{"tag_headers":["x-a"],"config":{"v3PropagationModes":["B3"]},"v3StatsName":"s"}`,
 			want: `{"config":{"propagation_modes":["B3"]},"stats_name":"s","custom_tags":[{"tag":"x-a","request_header":{"name":"x-a"}}]}`},

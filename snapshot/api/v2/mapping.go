@@ -19,6 +19,7 @@ func (c converter) mapping() {
 	c.present("query_parameters", "regex_query_parameters", "v2BoolQueryParameters")
 	c.lists("remove_request_headers", "remove_response_headers")
 	c.within("cors", func(cors converter) {
+		cors.unknown("spec.cors.", "v2CommaSeparatedOrigins", "")
 		cors.lists("methods", "headers", "exposed_headers")
 		if origins, ok := jsonobject.Text(cors.Get("origins")); ok {
 			var list []jsontext.Value

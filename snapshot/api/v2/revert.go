@@ -99,6 +99,9 @@ func (c converter) revertTLS(service string, hasScheme bool) {
 		}
 	}
 	was, remembered := jsonobject.Text(memory.Get("serviceScheme"))
+	if _, rest := splitScheme(was); rest != "" {
+		remembered = false // no scheme
+	}
 	if !hasScheme {
 		was, remembered = "", true
 	}
