@@ -129,7 +129,7 @@ type served struct {
 func (s *Source) kinds(ctx context.Context) (found map[schema.GroupKind]*served, names map[string]bool, err error) {
 	found, names = map[schema.GroupKind]*served{}, map[string]bool{}
 	for _, r := range resources {
-		if r.builtIn && !(r.Cluster && s.options.Namespace != "") {
+		if r.builtIn && !(r.SeveralNamespaces() && s.options.Namespace != "") {
 			found[schema.GroupKind{Group: r.Group, Kind: r.Kind}] = &served{what: r, version: r.versions[0]}
 		}
 	}

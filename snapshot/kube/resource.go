@@ -32,6 +32,9 @@ func (r *Resource) GroupKind() snapshot.GroupKind {
 	return snapshot.GroupKind{Group: r.Group, Kind: r.Kind}
 }
 
+// SeveralNamespaces reports whether the kind is read only where objects of several namespaces are.
+func (r *Resource) SeveralNamespaces() bool { return r.Cluster && r.builtIn }
+
 const (
 	groupGateway  = "gateway.networking.k8s.io"
 	groupIngress  = "networking.k8s.io"

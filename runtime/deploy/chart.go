@@ -1,0 +1,66 @@
+package deploy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/chancery-gateway/chancery/runtime/status"
+	"github.com/chancery-gateway/chancery/snapshot/kube"
+)
+
+//go:generate go run ./generate/chart chart/rules
+
+// Rules returns the rules of the Helm chart's roles by file name, YAML lists. They are Permissions, parted by where a role
+// can hold them: in a namespace or for the cluster alone, and of the latter what is left with a single namespace.
+func Rules() map[string]string {
+	everywhere, own := Permissions()
+	cluster := map[string]bool{}
+	several := map[string]bool{}
+	for _, r := range kube.Resources() {
+		cluster[r.Group+"/"+r.Name] = r.Cluster
+		several[r.Group+"/"+r.Name] = r.SeveralNamespaces()
+	}
+	var inNamespaces, forCluster, forClusterSingle []status.Permission
+	for _, p := range everywhere {
+		named := func(keep func(resource string) bool) status.Permission {
+			part := p
+			part.Resources = slices.DeleteFunc(slices.Clone(p.Resources), func(r string) bool { return !keep(r) })
+			return part
+		}
+		ofCluster := func(resource string) bool {
+			name, _, _ := strings.Cut(resource, "/")
+			return cluster[p.Group+"/"+name] || p.Group == "apiextensions.k8s.io" || p.Group == "admissionregistration.k8s.io"
+		}
+		add := func(to *[]status.Permission, part status.Permission) {
+			if len(part.Resources) > 0 {
+				*to = append(*to, part)
+			}
+		}
+		add(&inNamespaces, named(func(r string) bool { return !ofCluster(r) }))
+		add(&forCluster, named(ofCluster))
+		add(&forClusterSingle, named(func(r string) bool { return ofCluster(r) && !several[p.Group+"/"+r] }))
+	}
+	return map[string]string{
+		"namespaced.yaml": rules(inNamespaces), "cluster.yaml": rules(forCluster), "cluster-single.yaml": rules(forClusterSingle), "own.yaml": rules(own),
+	}
+}
+
+// rules writes permissions as the rules of a role.
+func rules(all []status.Permission) string {
+	var b strings.Builder
+	list := func(texts []string) string {
+		quoted := make([]string, len(texts))
+		for i, t := range texts {
+			quoted[i] = fmt.Sprintf("%q", t)
+		}
+		return "[" + strings.Join(quoted, ", ") + "]"
+	}
+	for _, p := range all {
+		fmt.Fprintf(&b, "- apiGroups: [%q]\n  resources: %s\n  verbs: %s\n", p.Group, list(p.Resources), list(p.Verbs))
+		if len(p.Names) > 0 {
+			fmt.Fprintf(&b, "  resourceNames: %s\n", list(p.Names))
+		}
+	}
+	return b.String()
+}
