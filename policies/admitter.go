@@ -28,6 +28,8 @@ type Options struct {
 	Supply func() *Supply
 	// Namespaces are those in which Policy and PolicyException objects speak for the platform; "" (no namespace) always does.
 	Namespaces []string
+	// AmbassadorID picks the objects that are for this installation; "" means "default".
+	AmbassadorID string
 	// Now is the clock, for the expiry of exceptions only; nil for the machine's.
 	Now func() time.Time
 	// Decided is told of each verdict that changes; nil for nobody. It must not wait.
@@ -58,8 +60,9 @@ type Admitter struct {
 	said   []snapshot.Diagnostic
 	merges map[claimed]*merged
 	// vacated are the claims that an object left since they were settled.
-	vacated map[claimed]bool
-	review  *review
+	vacated  map[claimed]bool
+	defaults *defaults
+	review   *review
 }
 
 // Counts says how much work Admit did in all; tests assert on it instead of on time.
@@ -86,7 +89,7 @@ func New(o Options) *Admitter {
 func (a *Admitter) reset() {
 	a.active, a.last, a.out, a.supply, a.world = false, snapshot.Empty(), snapshot.Empty(), nil, nil
 	a.entries, a.readers, a.talking = map[snapshot.Ref]*entry{}, map[index.Key]map[snapshot.Ref]struct{}{}, map[snapshot.Ref]*entry{}
-	a.expiry, a.merges, a.vacated = time.Time{}, map[claimed]*merged{}, map[claimed]bool{}
+	a.expiry, a.merges, a.vacated, a.defaults = time.Time{}, map[claimed]*merged{}, map[claimed]bool{}, &defaults{}
 }
 
 // Counts returns the counters.
@@ -131,7 +134,8 @@ func (a *Admitter) Admit(s *snapshot.Snapshot) (*snapshot.Snapshot, []snapshot.D
 		}
 	}
 	a.active, a.supply, a.last = true, supply, s
-	dirty := a.concerned(changes, a.world.index.Update(changes))
+	keys := a.world.index.Update(changes)
+	dirty, claims := a.concerned(changes, keys), a.staleClaims(keys)
 	if renewed {
 		dirty = everything(s, dirty)
 	}
@@ -149,12 +153,12 @@ func (a *Admitter) Admit(s *snapshot.Snapshot) (*snapshot.Snapshot, []snapshot.D
 	for _, e := range decided {
 		a.decide(e, now)
 	}
-	p, r := a.settle(decided)
+	p, r := a.settle(decided, claims)
 	put, remove = append(put, p...), append(remove, r...)
 	out := a.out.Derive(put, remove, s.Findings())
 	a.out.Forget()
 	a.out = out
-	if renewed || vacated || len(decided) > 0 || len(dirty) > 0 {
+	if renewed || vacated || len(decided)+len(dirty)+len(claims) > 0 {
 		a.said = a.findings(now)
 	}
 	return out, a.said
@@ -228,6 +232,7 @@ func (a *Admitter) judge(s *snapshot.Snapshot, dirty map[snapshot.Ref]struct{}) 
 		if o == nil {
 			if e := a.entries[ref]; e != nil {
 				a.leave(e, a.vacated)
+				delete(a.merges, defaultsOf(ref))
 				a.forget(e)
 			}
 			continue
@@ -284,7 +289,7 @@ func (a *Admitter) renew(o *snapshot.Object) *entry {
 		if old.object == o {
 			e.value = old.value
 		}
-		e.verdict, e.candidate, e.claim, e.claims = old.verdict, old.candidate, old.claim, old.claims
+		e.verdict, e.admitted, e.candidate, e.claim = old.verdict, old.admitted, old.candidate, old.claim
 		a.forget(old)
 	}
 	a.entries[o.Ref] = e

@@ -29,4 +29,7 @@ var (
 		"Agree with the owner of the other object, or claim something else.")
 	codeJoined = snapshot.NewCode("CH-POLICY-071", "object joined with another",
 		"A merge policy joined the fields of this object into another one.", "Nothing, if that was meant; `chancery policy explain` shows where each field came from.")
+	codeBound = snapshot.NewCode("CH-POLICY-073", "setting bound by the platform's defaults",
+		"A tenant's Mapping sets a field for which the platform's Module has a default, and a merge policy, or the default for fields of security, bound it.",
+		"Set what the platform allows; `chancery policy explain` shows where each field came from.")
 )

@@ -32,7 +32,11 @@ func (a *Admitter) Verdict(r snapshot.Ref) *Verdict {
 	}
 	v := &Verdict{Object: e.object, Tenant: e.question.owner, Denied: e.verdict.denied, Findings: e.verdict.findings, Changes: e.mutation.changes,
 		Form: a.out.Get(r.GroupKind(), r.Namespace, r.Name)}
-	if m := a.merges[e.claim]; e.claims && m != nil {
+	for _, key := range []claimed{defaultsOf(r), e.claim} {
+		m := a.merges[key]
+		if m == nil {
+			continue
+		}
 		for _, d := range m.findings {
 			if d.Object == r {
 				v.Findings = append(slices.Clip(v.Findings), d)

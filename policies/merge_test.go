@@ -108,20 +108,55 @@ func TestMergePolicies(t *testing.T) {
 	}
 }
 
+// bounding makes a default a ceiling as long as there is a Service of a certain name.
+const bounding = `# METADATA
+# custom:
+#   match: {kinds: [Module, Mapping]}
+package chancery.merge.bound
+
+resolve := {"fields": {"spec.timeout_ms": "parent-ceiling", "spec.cors": "first-wins"}} if {
+	input.kind == "Defaults"
+	not data.chancery.index.services["free/strict"]
+}
+
+resolve := {"fields": {"spec.timeout_ms": "parent-ceiling"}} if {
+	input.kind == "Defaults"
+	data.chancery.index.services["free/strict"]
+}
+`
+
 // TestWarmEqualsCold drives random edits through one admitter and compares each answer with that of a new one.
 func TestWarmEqualsCold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	supply := rules("owner.rego", owner, "join.rego", joining)
+	supply := rules("owner.rego", owner, "join.rego", joining, "bound.rego", bounding)
 	for round := range 6 {
 		current := supply
 		options := func() *policies.Supply { return current }
 		warm := policies.New(policies.Options{Point: "cli", Supply: options, Namespaces: []string{"platform"}})
 		s := world(t, contest)
-		for step := range 30 {
+		for step := range 60 {
 			ns, name := []string{"bank", "shop", "free"}[rng.IntN(3)], fmt.Sprintf("m%d", rng.IntN(4))
 			var put []*snapshot.Object
 			var remove []snapshot.Ref
-			switch rng.IntN(6) {
+			created := fmt.Sprintf("2024-0%d-01T00:00:00Z", 1+rng.IntN(9))
+			switch rng.IntN(9) {
+			case 6:
+				put = parse(t, "d.yaml", fmt.Sprintf("apiVersion: getambassador.io/v3alpha1\nkind: Module\nmetadata: {name: ambassador, namespace: %s, creationTimestamp: %q}\nspec: {config: {cluster_request_timeout_ms: %d, cors: {origins: [a]}}}\n", ns, created, 1+rng.IntN(3)))
+			case 7:
+				kind := []string{"AuthService", "Host", "Listener", "Service", "Module"}[rng.IntN(5)]
+				if rng.IntN(3) == 0 {
+					remove = []snapshot.Ref{{Group: snapshot.EmissaryGroup, Kind: kind, Namespace: ns, Name: map[bool]string{true: "ambassador", false: name}[kind == "Module"]}}
+					break
+				}
+				put = parse(t, "k.yaml", map[string]string{
+					"AuthService": fmt.Sprintf("apiVersion: getambassador.io/v3alpha1\nkind: AuthService\nmetadata: {name: %s, namespace: %s, creationTimestamp: %q}\nspec: {auth_service: a, proto: grpc}\n", name, ns, created),
+					"Host":        fmt.Sprintf("apiVersion: getambassador.io/v3alpha1\nkind: Host\nmetadata: {name: %s, namespace: %s, creationTimestamp: %q}\nspec: {hostname: a.example.com}\n", name, ns, created),
+					"Listener":    fmt.Sprintf("apiVersion: getambassador.io/v3alpha1\nkind: Listener\nmetadata: {name: %s, namespace: %s, creationTimestamp: %q}\nspec: {port: 8080, protocol: HTTP, securityModel: XFP, hostBinding: {namespace: {from: ALL}}}\n", name, ns, created),
+					"Service":     "apiVersion: v1\nkind: Service\nmetadata: {name: strict, namespace: free}\nspec: {ports: [{port: 80}]}\n",
+					"Module":      "apiVersion: getambassador.io/v3alpha1\nkind: Module\nmetadata: {name: ambassador, namespace: " + ns + "}\nspec: {config: {}}\n",
+				}[kind])
+			case 8:
+				remove = []snapshot.Ref{{Kind: "Service", Namespace: "free", Name: "strict"}}
 			case 0:
 				remove = []snapshot.Ref{{Group: snapshot.EmissaryGroup, Kind: "Mapping", Namespace: ns, Name: name}}
 			case 1:
@@ -133,7 +168,7 @@ func TestWarmEqualsCold(t *testing.T) {
 					current = supply
 				}
 			default:
-				put = parse(t, "m.yaml", claim(ns, name, fmt.Sprintf("2024-0%d-01T00:00:00Z", 1+rng.IntN(9)), fmt.Sprintf(", timeout_ms: %d, prefix_regex: %t", rng.IntN(3), rng.IntN(2) == 0)))
+				put = parse(t, "m.yaml", claim(ns, name, created, fmt.Sprintf(", timeout_ms: %d, prefix_regex: %t, cors: {origins: [%s]}", rng.IntN(3), rng.IntN(2) == 0, name)))
 				if rng.IntN(2) == 0 {
 					put[0].Labels = map[string]string{"owner": "x"}
 				}

@@ -52,10 +52,10 @@ type entry struct {
 	reads    []index.Key
 	verdict  verdict
 
-	// candidate is what would stand of the object if it competed for nothing; nil when it was refused.
-	candidate *snapshot.Object
-	claim     claimed
-	claims    bool
+	// admitted is what was admitted of the object, nil for nothing; candidate what would stand if it competed with the
+	// platform's defaults only.
+	admitted, candidate *snapshot.Object
+	claim               claimed
 }
 
 // verdict is what came of it.
@@ -275,43 +275,6 @@ func (a *Admitter) decide(e *entry, now time.Time) {
 	} else {
 		delete(a.talking, e.object.Ref)
 	}
-}
-
-// settle puts the verdicts into the snapshot that goes on.
-func (a *Admitter) settle(decided []*entry) (put []*snapshot.Object, remove []snapshot.Ref) {
-	contested := a.world.contested()
-	dirty := a.vacated
-	a.vacated = map[claimed]bool{}
-	for _, e := range decided {
-		ref := e.object.Ref
-		switch {
-		case !e.verdict.denied:
-			e.candidate = e.form
-		case e.verdict.keep:
-			// what was admitted last stays: the entry has it from the one before
-		default:
-			e.candidate = nil
-		}
-		if contested || e.claims {
-			a.enter(e, e.candidate, dirty)
-		}
-		if e.claims {
-			continue
-		}
-		if e.candidate != nil {
-			put = append(put, e.candidate)
-		} else {
-			remove = append(remove, ref)
-		}
-	}
-	for ref, form := range a.resolve(dirty) {
-		if form != nil {
-			put = append(put, form)
-		} else {
-			remove = append(remove, ref)
-		}
-	}
-	return put, remove
 }
 
 func quarantineFinding(p *engine.Policy) snapshot.Diagnostic {

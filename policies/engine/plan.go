@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -161,25 +162,32 @@ func fits(d map[string]*ast.Term, parameters *ast.Term) bool {
 
 func (s *Set) compile(ph Phase, policies []*Policy, parameters *ast.Term) *plan {
 	p := &plan{policies: policies, parameters: parameters, c: s.units[policies[0].Tenant].compiler}
+	add := func(o output, value *ast.Term) {
+		expr := ast.Equality.Expr(ast.NewTerm(o.name), value)
+		expr.Index = len(p.body)
+		p.body = append(p.body, expr)
+		p.outputs = append(p.outputs, o)
+	}
 	for i, one := range policies {
 		p.limit = max(p.limit, one.Spec.TimeLimit())
-		for _, e := range ph.entries() {
-			if !one.has[e] {
-				continue
-			}
-			name := e + suffix
-			if ph == Resolve {
-				name = e
-			}
+		rule := func(name string) *ast.Term {
 			ref := ast.Ref{ast.DefaultRootDocument}
-			for _, part := range strings.Split(one.Package, ".") {
+			for _, part := range strings.Split(one.Package+"."+name, ".") {
 				ref = append(ref, ast.StringTerm(part))
 			}
-			out := ast.Var(e + "_" + strconv.Itoa(i))
-			expr := ast.Equality.Expr(ast.NewTerm(out), ast.NewTerm(append(ref, ast.StringTerm(name))))
-			expr.Index = len(p.body)
-			p.body = append(p.body, expr)
-			p.outputs = append(p.outputs, output{one, e, out})
+			return ast.NewTerm(ref)
+		}
+		for _, e := range ph.entries() {
+			switch {
+			case !one.has[e]:
+			case ph == Resolve: // each rule alone, in a list that is empty when it does not answer
+				for n := range one.Rules {
+					x := ast.VarTerm("answer_" + strconv.Itoa(n))
+					add(output{one, e, ast.Var("resolve_" + strconv.Itoa(n))}, ast.ArrayComprehensionTerm(x, ast.NewBody(ast.Equality.Expr(x, rule(resolveName(n))))))
+				}
+			default:
+				add(output{one, e, ast.Var(e + "_" + strconv.Itoa(i))}, rule(e+suffix))
+			}
 		}
 	}
 	p.compiler = p.c.QueryCompiler()
@@ -325,6 +333,9 @@ func (p *plan) run(ctx context.Context, input ast.Value, store *index.Store, lim
 	err = topdown.NewQuery(p.body).WithQueryCompiler(p.compiler).WithCompiler(p.c).WithStore(store).WithTransaction(reading).
 		WithInput(ast.NewTerm(input)).WithCancel(cancel).WithStrictBuiltinErrors(true).WithTime(time.Unix(0, 0)).
 		Iter(ctx, func(r topdown.QueryResult) error {
+			if p.outputs[0].entry == "resolve" {
+				return a.settle(p, r)
+			}
 			for _, o := range p.outputs {
 				if t := r[o.name]; t != nil {
 					if f := a.take(o.policy, o.entry, t.Value); f != nil {
@@ -339,14 +350,6 @@ func (p *plan) run(ctx context.Context, input ast.Value, store *index.Store, lim
 
 // take reads the results of one entry point.
 func (a *Answer) take(p *Policy, entry string, v ast.Value) *Failure {
-	if entry == "resolve" {
-		text, err := toJSON(v)
-		if err != nil {
-			return &Failure{p, CodeShape, err.Error()}
-		}
-		a.Results = append(a.Results, Result{Policy: p, Rule: p.Rules[0], Value: text})
-		return nil
-	}
 	set, ok := v.(ast.Set)
 	if !ok {
 		return &Failure{p, CodeShape, entry + " is no set"}
@@ -397,6 +400,38 @@ func (a *Answer) take(p *Policy, entry string, v ast.Value) *Failure {
 		a.Results = append(a.Results, r)
 	}
 	return failure
+}
+
+// settle reads the answers of resolve rules: they must agree, and a default counts when no other answers.
+func (a *Answer) settle(p *plan, r topdown.QueryResult) error {
+	var said, fallback *Result
+	for n, o := range p.outputs {
+		list, ok := r[o.name].Value.(*ast.Array)
+		if !ok || list.Len() == 0 {
+			continue
+		}
+		text, err := toJSON(list.Elem(0).Value)
+		if err != nil {
+			return err
+		}
+		one := &Result{Policy: o.policy, Rule: o.policy.Rules[n], Value: text}
+		switch {
+		case one.Rule.fallback:
+			fallback = one
+		case said == nil:
+			said = one
+		case string(said.Value) != string(text):
+			a.Failures = append(a.Failures, Failure{o.policy, CodeFailed, fmt.Sprintf("the resolve rules at %s and %s give different answers", said.Rule.Position, one.Rule.Position)})
+			return nil
+		}
+	}
+	if said = cmp.Or(said, fallback); said != nil {
+		said.Rule.Hits.Add(1)
+		said.Policy.Stats.Resolved.Add(1)
+		said.Policy.Stats.LastHit.Store(time.Now().Unix())
+		a.Results = append(a.Results, *said)
+	}
+	return nil
 }
 
 func clip(s string, n int) string {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -45,7 +46,7 @@ type Policy struct {
 
 // Stats counts what a policy did. All fields may be read at any time.
 type Stats struct {
-	Evaluations, Denials, Warnings, Mutations, Errors, Timeouts atomic.Int64
+	Evaluations, Denials, Warnings, Mutations, Resolved, Errors, Timeouts atomic.Int64
 	// Nanos is the time of all evaluations; policies that are asked together share theirs. LastHit is the time of the last result, in Unix seconds.
 	Nanos, LastHit atomic.Int64
 	// passed is Nanos at the begin of the present compile.
@@ -67,6 +68,8 @@ type Rule struct {
 	// Title is that of the rule's own METADATA block; may be "".
 	Title string
 	Hits  atomic.Int64
+	// fallback is set for a default rule, which answers when no other does.
+	fallback bool
 }
 
 // entryPoints of admission packages. The rules are asked under the name with suffix, in which each result is paired with
@@ -94,7 +97,8 @@ func inspect(mods []*module) (rules []*Rule, has map[string]bool, twins map[*mod
 					continue
 				}
 				has[name] = true
-				rules = append(rules, &Rule{Name: name, Position: m.at(r.Location), Title: titleOf(r)})
+				copied.Rules = append(copied.Rules, renamed(r, resolveName(len(rules))))
+				rules = append(rules, &Rule{Name: name, Position: m.at(r.Location), Title: titleOf(r), fallback: r.Default})
 			case !merge && slices.Contains(entryPoints, name):
 				if len(r.Head.Args) > 0 || len(r.Head.Ref()) > 1 || r.Head.RuleKind() != ast.MultiValue || r.Default {
 					found = append(found, m.about(codeEntry, r.Location, fmt.Sprintf("%s must be a set", name), fmt.Sprintf("write %s contains ... if {...}", name)))
@@ -133,6 +137,20 @@ func twin(r *ast.Rule, name string, n int) *ast.Rule {
 	t.Head.Key = ast.ArrayTerm(ast.IntNumberTerm(n), key)
 	t.Head.Key.Location = key.Location
 	t.Module = r.Module
+	return t
+}
+
+// resolveName is the name under which one resolve rule is asked alone, so that it is known which of them answered.
+func resolveName(n int) string { return "resolve" + suffix + "_" + strconv.Itoa(n) }
+
+// renamed copies a complete rule, with what follows its else, under another name.
+func renamed(r *ast.Rule, name string) *ast.Rule {
+	t := r.Copy()
+	t.Annotations, t.Module = nil, r.Module
+	for at := t; at != nil; at = at.Else {
+		at.Head.Name, at.Head.Reference = ast.Var(name), ast.Ref{ast.VarTerm(name)}
+		at.Module = r.Module
+	}
 	return t
 }
 

@@ -4,6 +4,7 @@ package merge
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -32,40 +33,13 @@ const (
 	RequireEqual Strategy = "require-equal"
 	// AppendByKey joins lists of objects by their "name" or "key"; for one key the oldest claim stands.
 	AppendByKey Strategy = "append-by-key"
-	// ParentCeiling takes the least of the claims, but never more than the platform's; ParentFloor the most, never less.
+	// ParentCeiling takes the oldest claim but the platform's own, and never more than that; ParentFloor never less.
 	ParentCeiling Strategy = "parent-ceiling"
 	ParentFloor   Strategy = "parent-floor"
 )
 
 // Strategies lists every strategy.
 var Strategies = []Strategy{FirstWins, LastWins, Union, Intersection, Min, Max, DenyOverrides, RequireEqual, AppendByKey, ParentCeiling, ParentFloor}
-
-// security are the fields that decide who may speak with whom, with their strategies unless a rule picks another; LastWins
-// is never taken for them.
-var security = map[string]Strategy{
-	"spec.bypass_auth": DenyOverrides, "spec.auth_context_extensions": RequireEqual, "spec.cors": RequireEqual,
-	"spec.tls": RequireEqual, "spec.tlsSecret": RequireEqual, "spec.tlsContext": RequireEqual, "spec.requestPolicy": DenyOverrides,
-	"spec.ip_allow": RequireEqual, "spec.ip_deny": RequireEqual, "spec.auth_service": RequireEqual, "spec.failure_mode_allow": DenyOverrides,
-	"spec.securityModel": RequireEqual, "spec.protocol": RequireEqual, "spec.protocolStack": RequireEqual, "spec.acmeProvider": RequireEqual,
-}
-
-// Secure reports whether the path is a security field or below one.
-func Secure(path string) bool { return lookup(security, path) != "" }
-
-// lookup finds the strategy of the longest prefix of the path.
-func lookup(of map[string]Strategy, path string) Strategy {
-	for at := path; at != ""; {
-		if s, ok := of[at]; ok {
-			return s
-		}
-		i := strings.LastIndexByte(at, '.')
-		if i < 0 {
-			break
-		}
-		at = at[:i]
-	}
-	return ""
-}
 
 // Claim is one competing object.
 type Claim struct {
@@ -88,66 +62,160 @@ type Field struct {
 // Rejection is a claim that takes no part, and why.
 type Rejection struct{ ID, Path, Message string }
 
-// Merge joins the claims, which must be sorted by age, the oldest first. fields picks strategies by path, fallback the one of
-// all other fields. It returns the joined spec, where each field came from, and the claims that were rejected. It fails for
-// a strategy that is not known, that does not fit the values, or that is not allowed for a field.
+// Merge joins the claims, which must be sorted by age, the oldest first. fields picks strategies by path, of whole fields or
+// of what is below them; fallback is the one of all other fields. It returns the joined spec, where each field came from, and
+// the claims that were rejected. It fails for a strategy that is not known, that does not fit the values, or that is not
+// allowed for a field.
 func Merge(claims []Claim, fields map[string]Strategy, fallback Strategy) (map[string]any, []Field, []Rejection, error) {
+	m := merging{fields: fields, fallback: fallback}
 	if fallback == "" {
-		fallback = FirstWins
+		m.fallback = FirstWins
 	}
-	for _, path := range slices.Sorted(maps.Keys(fields)) {
-		if !slices.Contains(Strategies, fields[path]) {
-			return nil, nil, nil, fmt.Errorf("strategy %q of %s is not known", fields[path], path)
-		}
-		if fields[path] == LastWins && Secure(path) {
-			return nil, nil, nil, fmt.Errorf("%s is a security field and cannot be last-wins", path)
-		}
+	if err := m.check(); err != nil {
+		return nil, nil, nil, err
 	}
-	if !slices.Contains(Strategies, fallback) {
-		return nil, nil, nil, fmt.Errorf("strategy %q is not known", fallback)
-	}
-	pick := func(path string) Strategy {
-		if s := lookup(fields, path); s != "" {
-			return s
-		}
-		if s := lookup(security, path); s != "" {
-			return s
-		}
-		return fallback
-	}
-	claims, rejected := equal(claims, pick)
+	claims, rejected := m.equal(claims)
 	out := map[string]any{}
 	var provenance []Field
-	for _, name := range names(claims) {
-		path := "spec." + name
-		s := pick(path)
-		f := Field{Path: path, Strategy: s}
+	for _, path := range m.leaves(claims) {
+		name := strings.Join(path, ".")
+		f := Field{Path: name, Strategy: m.pick(name)}
 		var values []value
 		for _, c := range claims {
-			if v, ok := c.Spec[name]; ok && v != nil {
-				values = append(values, value{c, v})
+			v := within(c.Spec, path[1:])
+			if v != nil {
 				f.Contributors = append(f.Contributors, c.ID)
+			} else if v = facts[name].absent; v == nil || f.Strategy != DenyOverrides {
+				continue
 			}
+			values = append(values, value{c, v})
 		}
-		if len(values) == 0 {
-			continue
-		}
-		v, err := combine(s, values, len(claims))
+		v, err := combine(f.Strategy, values, facts[name])
 		if err != nil {
-			return nil, nil, nil, fmt.Errorf("%s: %w", path, err)
+			return nil, nil, nil, fmt.Errorf("%s: %w", name, err)
 		}
 		for _, w := range values {
-			if reflect.DeepEqual(w.v, v) {
+			if reflect.DeepEqual(w.v, v) && slices.Contains(f.Contributors, w.c.ID) {
 				f.Winner = w.c.ID
 				break
 			}
 		}
-		if v != nil {
-			out[name] = v
-		}
+		put(out, path[1:], v)
 		provenance = append(provenance, f)
 	}
 	return out, provenance, rejected, nil
+}
+
+// merging is what was picked for the fields.
+type merging struct {
+	fields   map[string]Strategy
+	fallback Strategy
+}
+
+func (m merging) check() error {
+	for _, path := range slices.Sorted(maps.Keys(m.fields)) {
+		switch {
+		case !slices.Contains(Strategies, m.fields[path]):
+			return fmt.Errorf("strategy %q of %s is not known; right is one of %q", m.fields[path], path, Strategies)
+		case !strings.HasPrefix(path, "spec."):
+			return fmt.Errorf("%q is no field of a spec; write spec.timeout_ms", path)
+		case m.fields[path] == LastWins && Secure(path):
+			return fmt.Errorf("%s is a security field and cannot be last-wins", path)
+		}
+	}
+	if !slices.Contains(Strategies, m.fallback) {
+		return fmt.Errorf("strategy %q is not known; right is one of %q", m.fallback, Strategies)
+	}
+	return nil
+}
+
+// pick returns the strategy of a field: the nearest that a rule named, else the one of its security, else the fallback.
+func (m merging) pick(path string) (s Strategy) {
+	above(path, func(at string) bool {
+		s = m.fields[at]
+		return s != ""
+	})
+	return cmp.Or(s, secure(path), m.fallback)
+}
+
+// divided reports whether something below the path has a strategy of its own.
+func (m merging) divided(path string) bool {
+	for at := range m.fields {
+		if strings.HasPrefix(at, path+".") {
+			return true
+		}
+	}
+	for at, f := range facts {
+		if f.strategy != "" && strings.HasPrefix(at, path+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// leaves returns the paths about which something is decided as a whole, sorted.
+func (m merging) leaves(claims []Claim) [][]string {
+	var out [][]string
+	var visit func(path []string, objects []map[string]any)
+	visit = func(path []string, objects []map[string]any) {
+		names := map[string]bool{}
+		for _, o := range objects {
+			for n, v := range o {
+				if v != nil {
+					names[n] = true
+				}
+			}
+		}
+		for _, n := range slices.Sorted(maps.Keys(names)) {
+			at := append(slices.Clone(path), n)
+			var below []map[string]any
+			whole := !m.divided(strings.Join(at, "."))
+			for _, o := range objects {
+				switch v := o[n].(type) {
+				case nil:
+				case map[string]any:
+					below = append(below, v)
+				default:
+					whole = true
+				}
+			}
+			if whole {
+				out = append(out, at)
+			} else {
+				visit(at, below)
+			}
+		}
+	}
+	var specs []map[string]any
+	for _, c := range claims {
+		specs = append(specs, c.Spec)
+	}
+	visit([]string{"spec"}, specs)
+	return out
+}
+
+// within returns what lies at the path; nil for nothing.
+func within(at any, path []string) any {
+	for _, step := range path {
+		node, ok := at.(map[string]any)
+		if !ok {
+			return nil
+		}
+		at = node[step]
+	}
+	return at
+}
+
+func put(into map[string]any, path []string, v any) {
+	for _, step := range path[:len(path)-1] {
+		next, ok := into[step].(map[string]any)
+		if !ok {
+			next = map[string]any{}
+			into[step] = next
+		}
+		into = next
+	}
+	into[path[len(path)-1]] = v
 }
 
 type value struct {
@@ -155,24 +223,15 @@ type value struct {
 	v any
 }
 
-func names(claims []Claim) []string {
-	all := map[string]bool{}
-	for _, c := range claims {
-		for n := range c.Spec {
-			all[n] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(all))
-}
-
 // equal rejects the claims that differ from the oldest in a field that must be equal.
-func equal(claims []Claim, pick func(string) Strategy) (kept []Claim, rejected []Rejection) {
-	all := names(claims)
+func (m merging) equal(claims []Claim) (kept []Claim, rejected []Rejection) {
+	all := m.leaves(claims)
 	for i, c := range claims {
 		differs := ""
-		for _, name := range all {
-			if i > 0 && pick("spec."+name) == RequireEqual && !reflect.DeepEqual(c.Spec[name], claims[0].Spec[name]) {
-				differs = "spec." + name
+		for _, path := range all {
+			name := strings.Join(path, ".")
+			if i > 0 && m.pick(name) == RequireEqual && !reflect.DeepEqual(within(c.Spec, path[1:]), within(claims[0].Spec, path[1:])) {
+				differs = name
 				break
 			}
 		}
@@ -180,21 +239,21 @@ func equal(claims []Claim, pick func(string) Strategy) (kept []Claim, rejected [
 			kept = append(kept, c)
 			continue
 		}
-		rejected = append(rejected, Rejection{c.ID, differs, fmt.Sprintf("%s differs from %s, which is older, and must be equal", differs, claims[0].ID)})
+		rejected = append(rejected, Rejection{c.ID, differs, fmt.Sprintf("%s differs from that of %s, which comes first, and must be equal", differs, claims[0].ID)})
 	}
 	return kept, rejected
 }
 
-func combine(s Strategy, values []value, claims int) (any, error) {
+func combine(s Strategy, values []value, f fact) (any, error) {
 	switch s {
 	case FirstWins, RequireEqual:
 		return values[0].v, nil
 	case LastWins:
 		return values[len(values)-1].v, nil
 	case Min, Max, ParentCeiling, ParentFloor:
-		return number(s, values)
+		return number(s, values, f)
 	case DenyOverrides:
-		return strictest(values)
+		return strictest(values, f)
 	case Union, Intersection:
 		return sets(s, values)
 	case AppendByKey:
@@ -203,11 +262,14 @@ func combine(s Strategy, values []value, claims int) (any, error) {
 	return nil, fmt.Errorf("strategy %q is not known", s)
 }
 
-func number(s Strategy, values []value) (any, error) {
+func number(s Strategy, values []value, f fact) (any, error) {
 	var best, parent json.Number
 	less := func(a, b json.Number) bool {
 		x, _ := a.Float64()
 		y, _ := b.Float64()
+		if f.unlimited && (x == 0 || y == 0) {
+			return x != 0 && y == 0
+		}
 		return x < y
 	}
 	for _, w := range values {
@@ -215,14 +277,18 @@ func number(s Strategy, values []value) (any, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s is for numbers, and %s has %v", s, w.c.ID, w.v)
 		}
-		smaller := best == "" || less(n, best)
-		larger := best == "" || less(best, n)
-		if (s == Min || s == ParentCeiling) && smaller || (s == Max || s == ParentFloor) && larger {
+		bounded := s == ParentCeiling || s == ParentFloor
+		switch {
+		case bounded && w.c.Parent:
+			if parent == "" || s == ParentCeiling && less(n, parent) || s == ParentFloor && less(parent, n) {
+				parent = n
+			}
+		case best == "", s == Min && less(n, best), s == Max && less(best, n):
 			best = n
 		}
-		if w.c.Parent && parent == "" {
-			parent = n
-		}
+	}
+	if best == "" {
+		return parent, nil
 	}
 	if parent != "" && (s == ParentCeiling && less(parent, best) || s == ParentFloor && less(best, parent)) {
 		best = parent
@@ -233,10 +299,13 @@ func number(s Strategy, values []value) (any, error) {
 // order ranks words from the strictest.
 var order = []string{"reject", "deny", "redirect", "route", "allow"}
 
-func strictest(values []value) (any, error) {
+// versions ranks versions of TLS from the strictest.
+var versions = []string{"v1.3", "v1.2", "v1.1", "v1.0"}
+
+func strictest(values []value, f fact) (any, error) {
 	best := values[0].v
 	for _, w := range values[1:] {
-		next, err := stricter(best, w.v)
+		next, err := stricter(best, w.v, f)
 		if err != nil {
 			return nil, fmt.Errorf("deny-overrides: %s: %w", w.c.ID, err)
 		}
@@ -245,23 +314,25 @@ func strictest(values []value) (any, error) {
 	return best, nil
 }
 
-func stricter(a, b any) (any, error) {
+func stricter(a, b any, f fact) (any, error) {
 	if reflect.DeepEqual(a, b) {
 		return a, nil
 	}
 	switch x := a.(type) {
 	case bool:
-		if y, ok := b.(bool); ok {
-			return x && y, nil
+		if _, ok := b.(bool); ok {
+			return f.trueIsStrict, nil // they differ
 		}
 	case string:
 		if y, ok := b.(string); ok {
-			i, j := slices.Index(order, strings.ToLower(x)), slices.Index(order, strings.ToLower(y))
-			if i >= 0 && j >= 0 {
-				if i < j {
-					return x, nil
+			for _, ranks := range [][]string{order, versions} {
+				i, j := slices.Index(ranks, strings.ToLower(x)), slices.Index(ranks, strings.ToLower(y))
+				if i >= 0 && j >= 0 {
+					if i < j {
+						return x, nil
+					}
+					return y, nil
 				}
-				return y, nil
 			}
 		}
 	case map[string]any:
@@ -269,7 +340,7 @@ func stricter(a, b any) (any, error) {
 			out := maps.Clone(x)
 			for k, v := range y {
 				if have, there := x[k]; there {
-					next, err := stricter(have, v)
+					next, err := stricter(have, v, f)
 					if err != nil {
 						return nil, err
 					}

@@ -91,7 +91,7 @@ func TestLattice(t *testing.T) {
 			t.Errorf("order %v gives %v, want %v", order, out, first)
 		}
 		for f, s := range map[string]Strategy{"n": Min, "l": Intersection} { // idempotent
-			again, err := combine(s, []value{{v: out[f]}, {v: out[f]}}, 2)
+			again, err := combine(s, []value{{v: out[f]}, {v: out[f]}}, fact{})
 			if err != nil || !reflect.DeepEqual(again, out[f]) {
 				t.Errorf("%s of itself is %v", s, again)
 			}
@@ -112,5 +112,42 @@ func TestSecurity(t *testing.T) {
 	}
 	if _, _, _, err := Merge(claims, map[string]Strategy{"spec.tls.sni": LastWins}, ""); err == nil {
 		t.Error("a security field by the last claim")
+	}
+}
+
+// TestBelow: strategies of what is below a field hold there, and the field's own for the rest.
+func TestBelow(t *testing.T) {
+	claims := []Claim{{ID: "platform", Parent: true, Spec: spec(t, `{"retry_policy":{"num_retries":2,"retry_on":"5xx"}}`)}, {ID: "team", Spec: spec(t, `{"retry_policy":{"num_retries":9,"per_try_timeout":"1s"}}`)}}
+	out, fields, _, err := Merge(claims, map[string]Strategy{"spec.retry_policy.num_retries": ParentCeiling, "spec.retry_policy": LastWins}, "")
+	if got := canonical(out); err != nil || got != `{"retry_policy":{"num_retries":2,"per_try_timeout":"1s","retry_on":"5xx"}}` {
+		t.Error(got, err)
+	}
+	if len(fields) != 3 || fields[0].Path != "spec.retry_policy.num_retries" || fields[0].Winner != "platform" || len(fields[0].Contributors) != 2 {
+		t.Errorf("%+v", fields)
+	}
+}
+
+// TestAbsent: what a claim does not say counts as what it means, and 0 as no limit.
+func TestAbsent(t *testing.T) {
+	for name, c := range map[string]struct {
+		old, young string
+		fields     map[string]Strategy
+		want       string
+	}{
+		"bypass":         {`{"bypass_auth":true}`, `{}`, nil, `{"bypass_auth":false}`},
+		"request policy": {`{"requestPolicy":{"insecure":{"action":"Route"}}}`, `{}`, nil, `{"requestPolicy":{"insecure":{"action":"Redirect"}}}`},
+		"failure closed": {`{"failure_mode_deny":true}`, `{}`, nil, `{"failure_mode_deny":true}`},
+		"failure open":   {`{}`, `{"failure_mode_allow":true}`, nil, `{"failure_mode_allow":false}`},
+		"endless":        {`{"timeout_ms":5000}`, `{"timeout_ms":0}`, map[string]Strategy{"spec.timeout_ms": Min}, `{"timeout_ms":5000}`},
+		"endless most":   {`{"timeout_ms":5000}`, `{"timeout_ms":0}`, map[string]Strategy{"spec.timeout_ms": Max}, `{"timeout_ms":0}`},
+		"endless child":  {`{"timeout_ms":5000}`, `{"timeout_ms":0}`, map[string]Strategy{"spec.timeout_ms": ParentCeiling}, `{"timeout_ms":5000}`},
+		"TLS":            {`{"tls":{"min_tls_version":"v1.2"}}`, `{"tls":{"min_tls_version":"v1.3"}}`, map[string]Strategy{"spec.tls.min_tls_version": DenyOverrides}, `{"tls":{"min_tls_version":"v1.3"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, _, rejected, err := Merge([]Claim{{ID: "old", Parent: true, Spec: spec(t, c.old)}, {ID: "young", Spec: spec(t, c.young)}}, c.fields, "")
+			if got := canonical(out); err != nil || got != c.want || len(rejected) > 0 {
+				t.Errorf("%s, want %s; %v %v", got, c.want, err, rejected)
+			}
+		})
 	}
 }

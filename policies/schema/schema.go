@@ -175,7 +175,7 @@ var Index = sync.OnceValue(func() Schema {
 // MergeInput returns the schema of the input of merge rules.
 var MergeInput = sync.OnceValue(func() Schema {
 	return object(Schema{
-		"kind":       described("kind of the claims: Host, Listener, Mapping or AuthService", text),
+		"kind":       described("kind of the claims: Host, Listener, Mapping, AuthService, RateLimitService, LogService, TracingService, Module, or Defaults: the platform's Module against a tenant's Mapping", text),
 		"claim":      described("what is claimed, for example a host name", text),
 		"claims":     described("the competing objects, in no order that means anything", array(object(Schema{"object": Schema{}, "id": text, "tenant": text, "created": text, "age": described("place by age, 0 for the oldest", number)}))),
 		"parameters": Schema{},

@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -75,7 +76,8 @@ type explanation struct {
 	Asked    []askedPolicy     `json:"asked"`
 	Findings []report.Finding  `json:"findings"`
 	Changes  []policies.Change `json:"changes"`
-	Merge    *policies.Merged  `json:"merge,omitempty"`
+	// Merges are the claims that the object takes part in.
+	Merges []*policies.Merged `json:"merges,omitempty"`
 }
 
 type askedPolicy struct {
@@ -102,16 +104,10 @@ func explain(a *policies.Admitter, v *policies.Verdict) *explanation {
 	}
 	add(v.Asked, false)
 	add(v.Broken, true)
-	for _, m := range a.Merges() {
-		lost := false
-		for _, l := range m.Losers {
-			lost = lost || l == v.Object.Ref
-		}
-		if lost {
+	e.Merges = a.MergesOf(v.Object.Ref)
+	for _, m := range e.Merges {
+		if slices.Contains(m.Losers, v.Object.Ref) {
 			e.Verdict = "lost"
-		}
-		if lost || m.Winner == v.Object.Ref {
-			e.Merge = m
 		}
 	}
 	return e
@@ -139,25 +135,46 @@ func (e *explanation) write(w io.Writer) error {
 	for _, c := range e.Changes {
 		fmt.Fprintf(&b, "  %s: %s -> %s by %s at %s\n", c.Path, absent(c.Old), absent(c.New), c.Policy, c.Rule)
 	}
-	if m := e.Merge; m != nil {
-		by := "the default (the oldest tenant stands)"
-		if m.Policy != "" {
-			by = "policy " + m.Policy + ", revision " + m.Revision
+	for _, f := range e.Findings {
+		if f.Policy == nil {
+			fmt.Fprintf(&b, "  %s: %s\n", f.Severity, f.Message)
 		}
-		fmt.Fprintf(&b, "  claim %s\n    won by %s, decided by %s\n", m.Claim, m.Winner, by)
-		for _, l := range m.Losers {
-			fmt.Fprintf(&b, "    lost: %s\n", l)
-		}
-		for _, f := range m.Fields {
-			from := f.Winner
-			if from == "" {
-				from = strings.Join(f.Contributors, " and ")
-			}
-			fmt.Fprintf(&b, "    %s from %s (%s)\n", f.Path, from, f.Strategy)
-		}
+	}
+	for _, m := range e.Merges {
+		writeMerge(&b, m)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeMerge says who won a claim by which rule, and where each field came from.
+func writeMerge(b *strings.Builder, m *policies.Merged) {
+	by := "the default (between tenants the oldest stands; the platform's where there is one for all)"
+	if m.Kind == "Defaults" {
+		by = "the default (a Mapping's own settings hold, but for those of security)"
+	}
+	if m.Policy != "" {
+		by = fmt.Sprintf("policy %s, revision %s, rule at %s", m.Policy, m.Revision, m.Rule)
+	}
+	fmt.Fprintf(b, "  claim to %s %s\n    ", m.Kind, m.Claim)
+	if m.Winner.Name == "" {
+		fmt.Fprintf(b, "nobody wins, decided by %s\n", by)
+	} else {
+		fmt.Fprintf(b, "won by %s, decided by %s\n", m.Winner, by)
+	}
+	if m.Reason != "" {
+		fmt.Fprintf(b, "    reason: %s\n", m.Reason)
+	}
+	for _, l := range m.Losers {
+		fmt.Fprintf(b, "    lost: %s\n", l)
+	}
+	for _, f := range m.Fields {
+		from := f.Winner
+		if from == "" {
+			from = "several"
+		}
+		fmt.Fprintf(b, "    %s from %s (%s of %s)\n", f.Path, from, f.Strategy, strings.Join(f.Contributors, ", "))
+	}
 }
 
 // explainPolicies adds what policies made of the objects: who set which field, who denied, who won a claim.

@@ -26,7 +26,7 @@ func list(text string) (out []string) {
 
 // newAdmitter returns the stage that asks the policies.
 func (a *app) newAdmitter() *policies.Admitter {
-	o := policies.Options{Point: a.point, Supply: a.rules, Namespaces: append(list(a.settings.PolicyNamespaces), a.settings.Namespace)}
+	o := policies.Options{Point: a.point, Supply: a.rules, AmbassadorID: a.settings.AmbassadorID, Namespaces: append(list(a.settings.PolicyNamespaces), a.settings.Namespace)}
 	if a.point == policy.PointWebhook {
 		return policies.New(o) // what is only asked about is not in force
 	}
