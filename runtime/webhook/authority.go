@@ -5,6 +5,7 @@ package webhook
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -18,6 +19,7 @@ import (
 	"log/slog"
 	"math/big"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,7 +42,14 @@ type Authority struct {
 	// Life is how long the authority's certificate is valid, default a year; it is renewed when a quarter of that is left.
 	// Servers' certificates live a quarter of it.
 	Life time.Duration
-	Log  *slog.Logger
+	// ReadOnly leaves the Secret to somebody else, who makes and renews it.
+	ReadOnly bool
+	// Known reports whether the API server has been told of a bundle; no certificate is shown before of an authority that is
+	// new in it. Without it every bundle counts as known at the next refresh.
+	Known func(bundle []byte) bool
+	// Now is the clock, default time.Now.
+	Now func() time.Time
+	Log *slog.Logger
 
 	mu      sync.Mutex
 	bundle  []byte
@@ -73,6 +82,20 @@ func (a *Authority) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return a.serving, nil
 }
 
+// authority returns the certificate of the authority that vouches for the server's own, nil before there is one.
+func (a *Authority) authority() []byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.signed
+}
+
+func (a *Authority) now() time.Time {
+	if a.Now != nil {
+		return a.Now()
+	}
+	return time.Now()
+}
+
 func (a *Authority) life() time.Duration {
 	if a.Life > 0 {
 		return a.Life
@@ -89,31 +112,38 @@ func (a *Authority) Refresh(ctx context.Context) error {
 			return err
 		}
 		var cert *x509.Certificate
-		var key *ecdsa.PrivateKey
+		var key crypto.Signer
 		if !absent {
-			if cert, key, err = parse(value(o, certKey), value(o, keyKey)); err != nil {
+			if cert, key, err = parse(value(o, certKey), value(o, keyKey)); err != nil && !a.ReadOnly {
 				a.Log.Warn("the webhook's authority cannot be read and is made anew", "secret", a.Namespace+"/"+a.Name, "error", err)
 			}
 		}
-		if cert != nil && time.Until(cert.NotAfter) > a.life()/4 {
-			return a.serve(cert, key, value(o, previousKey))
+		if cert != nil && (cert.NotAfter.Sub(a.now()) > a.life()/4 || a.ReadOnly && cert.NotAfter.After(a.now())) {
+			return a.serve(cert, key, value(o, certKey), value(o, previousKey))
 		}
-		certText, keyText, err := newAuthority(a.life())
+		if a.ReadOnly {
+			return a.unusable(cert, err)
+		}
+		certText, keyText, err := a.newAuthority()
 		if err != nil {
 			return err
 		}
-		n := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls"}}
-		n.SetName(a.Name)
-		n.SetNamespace(a.Namespace)
+		n := o
+		if absent {
+			n = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls"}}
+			n.SetName(a.Name)
+			n.SetNamespace(a.Namespace)
+		}
 		data := map[string]any{certKey: encode(certText), keyKey: encode(keyText)}
 		if cert != nil {
 			data[previousKey] = encode(value(o, certKey))
+		} else if before := a.authority(); before != nil {
+			data[previousKey] = encode(before) // somebody deleted the Secret, which is a way to ask for a new one
 		}
 		n.Object["data"] = data
 		if absent {
 			_, err = a.Client.Resource(secrets).Namespace(a.Namespace).Create(ctx, n, metav1.CreateOptions{})
 		} else {
-			n.SetResourceVersion(o.GetResourceVersion())
 			_, err = a.Client.Resource(secrets).Namespace(a.Namespace).Update(ctx, n, metav1.UpdateOptions{})
 		}
 		if err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) {
@@ -122,6 +152,18 @@ func (a *Authority) Refresh(ctx context.Context) error {
 		// Whoever came first, what is there now counts.
 	}
 	return fmt.Errorf("others keep writing the Secret %s/%s", a.Namespace, a.Name)
+}
+
+// unusable says why the Secret of somebody else cannot be used.
+func (a *Authority) unusable(cert *x509.Certificate, err error) error {
+	name := a.Namespace + "/" + a.Name
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("the Secret %s is not there, and whoever is to make it has not; it must hold an authority in tls.crt and tls.key", name)
+	case cert == nil:
+		return fmt.Errorf("the Secret %s must hold an authority in tls.crt and tls.key: %w", name, err)
+	}
+	return fmt.Errorf("the authority in the Secret %s ended at %s, and whoever is to renew it has not", name, cert.NotAfter.Format(time.RFC3339))
 }
 
 func encode(text []byte) string { return base64.StdEncoding.EncodeToString(text) }
@@ -135,24 +177,25 @@ func value(o *unstructured.Unstructured, key string) []byte {
 	return data
 }
 
-// serve takes over an authority and has a certificate of it ready.
-func (a *Authority) serve(cert *x509.Certificate, key *ecdsa.PrivateKey, previous []byte) error {
-	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
-	bundle := append(bytes.Clone(text), previous...)
+// serve takes over an authority, whose certificate the text holds, and has a certificate of it ready.
+func (a *Authority) serve(cert *x509.Certificate, key crypto.Signer, text, previous []byte) error {
+	bundle := slices.Concat(bytes.TrimSpace(text), []byte("\n"), previous)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	news := !bytes.Equal(a.bundle, bundle)
+	news := !bytes.Equal(a.bundle, bundle) || a.Known != nil && !a.Known(bundle)
 	a.bundle = bundle
-	// A new authority has to be known to the API server before a certificate of it is shown; until the next refresh the
-	// one before is still good.
-	if a.serving != nil && (news || bytes.Equal(a.signed, text)) && time.Until(a.serving.Leaf.NotAfter) > a.life()/8 {
-		return nil
+	// A new authority has to be known to the API server before a certificate of it is shown; until then the one before is
+	// still good.
+	if a.serving != nil && (news || bytes.Equal(a.signed, text)) {
+		if left := a.serving.Leaf.NotAfter.Sub(a.now()); left > a.life()/8 || left > 0 && a.serving.Leaf.NotAfter.Equal(cert.NotAfter) {
+			return nil
+		}
 	}
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
 	}
-	template := template("chancery webhook", a.life()/4)
+	template := a.template("chancery webhook", a.life()/4)
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	if template.NotAfter.After(cert.NotAfter) {
 		template.NotAfter = cert.NotAfter
@@ -176,24 +219,24 @@ func (a *Authority) serve(cert *x509.Certificate, key *ecdsa.PrivateKey, previou
 	return nil
 }
 
-func template(name string, life time.Duration) *x509.Certificate {
+func (a *Authority) template(name string, life time.Duration) *x509.Certificate {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
 		serial = big.NewInt(time.Now().UnixNano()) // crypto/rand never fails on the systems that we run on
 	}
-	now := time.Now()
+	now := a.now()
 	return &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name, Organization: []string{"chancery"}},
 		NotBefore: now.Add(-time.Minute), NotAfter: now.Add(life), KeyUsage: x509.KeyUsageDigitalSignature,
 	}
 }
 
-func newAuthority(life time.Duration) (cert, key []byte, err error) {
+func (a *Authority) newAuthority() (cert, key []byte, err error) {
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
 	}
-	t := template("chancery webhook authority", life)
+	t := a.template("chancery webhook authority", a.life())
 	t.IsCA, t.BasicConstraintsValid, t.KeyUsage = true, true, x509.KeyUsageCertSign|x509.KeyUsageDigitalSignature
 	raw, err := x509.CreateCertificate(rand.Reader, t, t, k.Public(), k)
 	if err != nil {
@@ -206,14 +249,15 @@ func newAuthority(life time.Duration) (cert, key []byte, err error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), nil
 }
 
-func parse(cert, key []byte) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+// parse reads an authority with a key of any kind: Emissary's are RSA keys.
+func parse(cert, key []byte) (*x509.Certificate, crypto.Signer, error) {
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		return nil, nil, err
 	}
-	k, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	k, ok := pair.PrivateKey.(crypto.Signer)
 	if !ok || !pair.Leaf.IsCA {
-		return nil, nil, errors.New("it is no authority with an ECDSA key")
+		return nil, nil, errors.New("its certificate is none of an authority")
 	}
 	return pair.Leaf, k, nil
 }
