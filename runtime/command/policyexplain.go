@@ -136,7 +136,7 @@ func (e *explanation) write(w io.Writer) error {
 		fmt.Fprintf(&b, "  %s: %s -> %s by %s at %s\n", c.Path, absent(c.Old), absent(c.New), c.Policy, c.Rule)
 	}
 	for _, f := range e.Findings {
-		if f.Policy == nil {
+		if f.Policy == nil || !slices.ContainsFunc(e.Asked, func(p askedPolicy) bool { return p.ID == f.Policy.ID }) {
 			fmt.Fprintf(&b, "  %s: %s\n", f.Severity, f.Message)
 		}
 	}
