@@ -10,7 +10,9 @@ var (
 	codeDelta = snapshot.NewCode("CH-POLICY-082", "delta bundle",
 		"Delta bundles (patch.json) carry no signature and are not taken.", "Serve whole bundles.")
 	codeOlder = snapshot.NewCode("CH-POLICY-083", "bundle of a lower revision",
-		"The bundle's revision is lower than the one in force.", "Serve a newer revision, or roll back on purpose.")
+		"The bundle's revision is lower than one that was in force, in this run or an earlier one, or has no place in their order.", "Serve a newer revision, or roll back on purpose.")
 	codeDecode = snapshot.NewCode("CH-POLICY-084", "manifest among the rules that cannot be read",
 		"A YAML or JSON file beside the rules is no valid manifest.", "Correct the file.")
+	codeChosen = snapshot.NewCode("CH-POLICY-085", "rules rolled back",
+		"An operator put an earlier revision of the rules in force.", "Correct the rules: another revision of them ends it, as does `chancery policy rollback` to the newest one.")
 )

@@ -45,9 +45,21 @@ type source struct {
 	tree tree
 	// etag is that of a web address, stamp the state of files when they were read.
 	etag, stamp string
-	revision    string
-	failure     *snapshot.Diagnostic
-	good        bool
+	// revision is that of tree, highest the highest that was ever taken; "" for none.
+	revision, highest string
+	failure           *snapshot.Diagnostic
+	good              bool
+}
+
+// name is the path by which it is known from run to run.
+func (s *source) name() string {
+	if strings.Contains(s.path, "://") {
+		return s.path
+	}
+	if abs, err := filepath.Abs(s.path); err == nil {
+		return abs
+	}
+	return s.path
 }
 
 func newSources(paths []string, key *Key) []*source {
@@ -92,8 +104,14 @@ func (s *source) refresh(ctx context.Context) error {
 			return s.fail(codeUnreadable, fmt.Errorf(".manifest: %w", err))
 		}
 	}
-	if s.good && lower(m.Revision, s.revision) {
-		return s.fail(codeOlder, fmt.Errorf("revision %s is lower than %s, which is in force", m.Revision, s.revision))
+	if _, ordered := numbers(m.Revision); !ordered && s.highest != "" {
+		return s.fail(codeOlder, fmt.Errorf("revision %q has no place in an order, and %s was in force", m.Revision, s.highest))
+	}
+	if lower(m.Revision, s.highest) {
+		return s.fail(codeOlder, fmt.Errorf("revision %s is lower than %s, which was in force", m.Revision, s.highest))
+	}
+	if _, ordered := numbers(m.Revision); ordered {
+		s.highest = m.Revision
 	}
 	s.tree, s.revision, s.failure, s.good = t, m.Revision, nil, true
 	return nil

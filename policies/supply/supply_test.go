@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -180,7 +179,7 @@ func TestSignatures(t *testing.T) {
 // TestWatch: a good change is taken, a broken or older one is not and is told, and a kept revision comes back.
 func TestWatch(t *testing.T) {
 	dir := folder(t, map[string]string{"a.rego": rego, ".manifest": `{"revision": "1.5"}`})
-	w, err := New(context.Background(), []string{dir}, nil, slog.New(slog.DiscardHandler))
+	w, err := New(context.Background(), []string{dir}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +206,7 @@ func TestWatch(t *testing.T) {
 	if !w.look(context.Background(), false) || w.Current().Revision != "1.10" || len(w.Current().Findings) != 0 {
 		t.Errorf("a higher revision: %v %q", w.Current().Findings, w.Current().Revision)
 	}
-	if err := w.Rollback(first.Digest); err != nil || w.Current() != first || w.Rollback("none") == nil {
+	if err := w.Rollback(first.Digest); err != nil || w.Current().Digest != first.Digest || w.Rollback("none") == nil {
 		t.Error("no way back")
 	}
 	if err := os.RemoveAll(dir); err != nil {
@@ -233,7 +232,7 @@ func TestHTTP(t *testing.T) {
 		w.Write(body)
 	}))
 	defer server.Close()
-	w, err := New(context.Background(), []string{server.URL + "/bundle.tar.gz"}, nil, slog.New(slog.DiscardHandler))
+	w, err := New(context.Background(), []string{server.URL + "/bundle.tar.gz"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
