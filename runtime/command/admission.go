@@ -1,17 +1,19 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/chancery-gateway/chancery/policies"
 	policy "github.com/chancery-gateway/chancery/policies/api"
+	"github.com/chancery-gateway/chancery/runtime/webhook"
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/snapshot/api"
 	"github.com/chancery-gateway/chancery/snapshot/files"
@@ -26,10 +28,12 @@ type admissionReview struct {
 }
 
 type admissionRequest struct {
-	UID       string          `json:"uid"`
-	Operation string          `json:"operation"`
-	Object    json.RawMessage `json:"object"`
-	OldObject json.RawMessage `json:"oldObject"`
+	UID         string          `json:"uid"`
+	Operation   string          `json:"operation"`
+	SubResource string          `json:"subResource"`
+	DryRun      bool            `json:"dryRun"`
+	Object      json.RawMessage `json:"object"`
+	OldObject   json.RawMessage `json:"oldObject"`
 }
 
 type admissionResponse struct {
@@ -45,6 +49,43 @@ type admissionStatus struct {
 	Code    int    `json:"code"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
+}
+
+// The API server cuts what is longer, and shows nothing of an answer that is longer still.
+const (
+	mostWarnings = 20
+	mostMessage  = 8 << 10
+)
+
+// refuse turns the object away; each reason is a line.
+func (r *admissionResponse) refuse(message string) {
+	r.Allowed, r.PatchType, r.Patch = false, "", ""
+	if r.Status == nil {
+		r.Status = &admissionStatus{Code: http.StatusForbidden, Reason: "Forbidden"}
+	} else {
+		message = r.Status.Message + "\n" + message
+	}
+	if len(message) > mostMessage {
+		message = strings.ToValidUTF8(message[:mostMessage], "") + "…"
+	}
+	r.Status.Message = message
+}
+
+// warn adds a warning that has not been said.
+func (r *admissionResponse) warn(text string) {
+	if !slices.Contains(r.Warnings, text) {
+		r.Warnings = append(r.Warnings, text)
+	}
+}
+
+// say refuses for an error, and warns of a warning.
+func (r *admissionResponse) say(d *snapshot.Diagnostic) {
+	switch d.Severity {
+	case snapshot.Error:
+		r.refuse(webhook.Sentence(d))
+	case snapshot.Warning:
+		r.warn(webhook.Sentence(d))
+	}
 }
 
 // reviewAdmission answers an AdmissionReview as the webhook would, on standard output. The exit code is 0 when the object is allowed, 1 when not.
@@ -71,6 +112,11 @@ func (a *app) reviewAdmission(ctx context.Context, file string, paths []string) 
 		}
 	}
 	review.Response = a.answer(world, review.Request)
+	if len(paths) > 0 && review.Response.Allowed {
+		trial := a.newTrial()
+		trial.Observe(world)
+		a.compileFor(ctx, trial, review.Request, review.Response)
+	}
 	review.Request = nil
 	if err := writeJSON(a.out, review); err != nil {
 		return failure("writing the answer: %w", err)
@@ -94,22 +140,9 @@ func (a *app) answer(world *snapshot.Snapshot, q *admissionRequest) *admissionRe
 	if q.Operation == "DELETE" || q.Operation == "CONNECT" {
 		return r // policies are about what is there, not about its end
 	}
-	refuse := func(message string) {
-		r.Allowed = false
-		if r.Status == nil {
-			r.Status = &admissionStatus{Code: http.StatusForbidden, Reason: "Forbidden"}
-		} else {
-			r.Status.Message += "\n"
-		}
-		r.Status.Message += message
-	}
 	o, found := decodeRequest(q.Object)
-	for _, d := range found {
-		if d.Severity == snapshot.Error {
-			refuse(said(d))
-		} else {
-			r.Warnings = append(r.Warnings, said(d))
-		}
+	for i := range found {
+		r.say(&found[i])
 	}
 	if o == nil {
 		return r
@@ -121,13 +154,8 @@ func (a *app) answer(world *snapshot.Snapshot, q *admissionRequest) *admissionRe
 	}
 	v := a.reviewer.Review(world, o, old, q.Operation)
 	a.reviewing.Unlock()
-	for _, d := range v.Findings {
-		switch d.Severity {
-		case snapshot.Error:
-			refuse(said(d))
-		case snapshot.Warning:
-			r.Warnings = append(r.Warnings, said(d))
-		}
+	for i := range v.Findings {
+		r.say(&v.Findings[i])
 	}
 	if r.Allowed && len(v.Changes) > 0 {
 		patch, err := json.Marshal(patchOf(v.Changes))
@@ -138,27 +166,26 @@ func (a *app) answer(world *snapshot.Snapshot, q *admissionRequest) *admissionRe
 	return r
 }
 
+// decodeRequest reads an object as it stands in a review. One whose name the API server has yet to make up gets a name.
 func decodeRequest(text []byte) (*snapshot.Object, []snapshot.Diagnostic) {
 	if len(text) == 0 || string(text) == "null" {
 		return nil, nil
 	}
-	return api.Decode(text, snapshot.Source{}, nil)
-}
-
-// said renders a finding for the client of the API server.
-func said(d snapshot.Diagnostic) string {
-	s := d.Message
-	if d.Path != "" {
-		s = d.Path + ": " + s
+	var named struct {
+		Metadata struct{ Name, GenerateName string }
 	}
-	if d.Policy != "" {
-		s += fmt.Sprintf(" (policy %s", d.Policy)
-		if at := d.Rule.String(); at != "" {
-			s += ", " + at
+	if json.Unmarshal(text, &named) == nil && named.Metadata.Name == "" && named.Metadata.GenerateName != "" {
+		var whole map[string]any
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.UseNumber()
+		if d.Decode(&whole) == nil {
+			whole["metadata"].(map[string]any)["name"] = named.Metadata.GenerateName + "new"
+			if completed, err := json.Marshal(whole); err == nil {
+				text = completed
+			}
 		}
-		s += ")"
 	}
-	return s + " [" + d.Code.ID + "]"
+	return api.Decode(text, snapshot.Source{}, nil)
 }
 
 type patchOperation struct {

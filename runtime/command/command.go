@@ -73,6 +73,8 @@ type app struct {
 	decisions *decision.Log
 	// modules are what extends the compiler; nil for none.
 	modules *modules.Modules
+	// aside marks a copy whose compiles are not published.
+	aside bool
 }
 
 // governing is shared by all copies of an app.
@@ -171,10 +173,7 @@ func (a *app) root() *cobra.Command {
 		return usage("%w; see %q", err, c.CommandPath()+" --help")
 	})
 	root.AddCommand(a.compileCommand(), a.checkCommand(), a.serveCommand(), a.explainCommand(), a.diffCommand(),
-		a.statusCommand(), a.settingsCommand(), a.versionCommand(), a.demoCommand(), a.codesCommand(), a.policyCommand(), a.moduleCommand(), a.entrypointCommand(), a.kubestatusCommand())
-	for _, name := range []string{"apiext"} {
-		root.AddCommand(notYet(name))
-	}
+		a.statusCommand(), a.settingsCommand(), a.versionCommand(), a.demoCommand(), a.codesCommand(), a.policyCommand(), a.moduleCommand(), a.entrypointCommand(), a.kubestatusCommand(), a.apiextCommand())
 	return root
 }
 
@@ -187,19 +186,6 @@ func noCommand(c *cobra.Command, args []string) error {
 		hint = fmt.Sprintf(", did you mean %q", strings.Join(near, `" or "`))
 	}
 	return usage("unknown command %q%s; see %q", args[0], hint, "chancery --help")
-}
-
-// notYet answers for a command of the published command line that needs a Kubernetes cluster.
-func notYet(name string) *cobra.Command {
-	return &cobra.Command{
-		Use:                name,
-		Hidden:             true,
-		DisableFlagParsing: true,
-		PersistentPreRunE:  func(*cobra.Command, []string) error { return nil },
-		RunE: func(*cobra.Command, []string) error {
-			return usage("%s needs a Kubernetes cluster, which this release cannot read yet; use \"chancery serve PATH...\" with manifests in files", name)
-		},
-	}
 }
 
 // load reads the settings before every command.

@@ -33,7 +33,10 @@ func (a *app) newCompiler() *translators.Compiler {
 			}
 		},
 	}
-	if a.modules != nil {
+	switch {
+	case a.modules != nil && a.aside:
+		o.Extender = a.modules.Aside()
+	case a.modules != nil:
 		o.Extender = a.modules
 	}
 	return translators.New(o)

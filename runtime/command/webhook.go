@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
+	"time"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -28,7 +30,10 @@ func (a *app) answerReviews(ctx context.Context, config *rest.Config, g *gateway
 	if err != nil {
 		return nil, &status{exitUsage, &gateway.InUse{What: "the webhook's address", Address: a.settings.WebhookAddress, Setting: "webhook-address", Err: err}}
 	}
-	trial := &webhook.Trial{NewCompiler: func() pipeline.Compiler { return a.newCompiler() }}
+	trial := a.newTrial()
+	measures := webhook.NewMeasures(trial)
+	g.Collectors = append(g.Collectors, measures)
+	g.Validating = trial.Prove
 	observe := g.Observe
 	g.Observe = func(s *snapshot.Snapshot, findings []snapshot.Diagnostic) {
 		trial.Observe(s)
@@ -43,7 +48,12 @@ func (a *app) answerReviews(ctx context.Context, config *rest.Config, g *gateway
 			Hosts: []string{"chancery-webhook." + ns + ".svc", "localhost", "127.0.0.1"},
 		},
 		Configuration: webhook.Configuration, Log: g.Log,
-		Judge: func(review []byte) ([]byte, error) { return a.reviewed(trial, review) },
+		Judge: func(ctx context.Context, mutate bool, review []byte) ([]byte, error) {
+			begun := time.Now()
+			answer, verdict, err := a.reviewed(ctx, trial, mutate, review)
+			measures.Count(verdict, time.Since(begun))
+			return answer, err
+		},
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
@@ -56,73 +66,132 @@ func (a *app) answerReviews(ctx context.Context, config *rest.Config, g *gateway
 	}, nil
 }
 
-// reviewed answers an AdmissionReview: by schema and policies first, then by what a compile says.
-func (a *app) reviewed(trial *webhook.Trial, text []byte) ([]byte, error) {
+// newTrial returns a trial whose compiles leave no trace: neither the log of decisions nor the report of modules speaks of
+// what is only asked about.
+func (a *app) newTrial() *webhook.Trial {
+	return &webhook.Trial{NewCompiler: func() pipeline.Compiler {
+		aside := *a
+		aside.governing, aside.decisions, aside.aside = &governing{}, nil, true
+		return aside.newCompiler()
+	}}
+}
+
+// reviewed answers an AdmissionReview: by schema and policies first, then by what a compile says. The verdict is what the
+// review is counted by.
+func (a *app) reviewed(ctx context.Context, trial *webhook.Trial, mutate bool, text []byte) (answer []byte, verdict string, err error) {
 	var review admissionReview
 	if err := json.Unmarshal(text, &review); err != nil {
-		return nil, err
+		return nil, webhook.Unread, err
 	}
 	q := review.Request
 	if review.Kind != "AdmissionReview" || q == nil {
-		return nil, errors.New("no AdmissionReview with a request")
+		return nil, webhook.Unread, errors.New("no AdmissionReview with a request")
 	}
 	review.Request = nil
-	if q.Operation == "UPDATE" && sameSpec(q.Object, q.OldObject) {
-		review.Response = &admissionResponse{UID: q.UID, Allowed: true} // labels, annotations, finalizers
-		return json.Marshal(review)
+	verdict = webhook.Allowed
+	switch {
+	case q.SubResource != "" || q.Operation == "CONNECT" || q.Operation == "DELETE" && mutate ||
+		q.Operation == "UPDATE" && sameSpec(q.Object, q.OldObject):
+		// Statuses, ours among them, and labels, annotations, finalizers.
+		verdict, review.Response = webhook.Passed, &admissionResponse{UID: q.UID, Allowed: true}
+	case mutate:
+		review.Response = a.mutated(trial, q)
+	default:
+		hook := *a
+		hook.point = policy.PointWebhook
+		review.Response = hook.answer(world(trial), q)
+		review.Response.PatchType, review.Response.Patch = "", ""
+		a.compileFor(ctx, trial, q, review.Response)
 	}
-	live := trial.Live()
-	if live == nil {
-		live = snapshot.Empty()
+	r := review.Response
+	if !r.Allowed {
+		verdict = webhook.Refused
+	}
+	if n := len(r.Warnings); n > mostWarnings {
+		r.Warnings = append(r.Warnings[:mostWarnings-1], fmt.Sprintf("and %d more warnings; `chancery check` shows all", n-mostWarnings+1))
+	}
+	answer, err = json.Marshal(review)
+	return answer, verdict, err
+}
+
+// world returns the snapshot in force, an empty one before the first.
+func world(trial *webhook.Trial) *snapshot.Snapshot {
+	if live := trial.Live(); live != nil {
+		return live
+	}
+	return snapshot.Empty()
+}
+
+// mutated answers with what policies change. It refuses only what cannot be read at all, which the API server's schema would
+// do next in words of its own; the verdict of policies is given when nobody changes the object any more.
+func (a *app) mutated(trial *webhook.Trial, q *admissionRequest) *admissionResponse {
+	r := &admissionResponse{UID: q.UID, Allowed: true}
+	if _, found := decodeRequest(q.Object); slices.ContainsFunc(found, func(d snapshot.Diagnostic) bool { return d.Severity == snapshot.Error }) {
+		for i := range found {
+			r.say(&found[i])
+		}
+		r.Warnings = nil
+		return r
 	}
 	hook := *a
 	hook.point = policy.PointWebhook
-	review.Response = hook.answer(live, q)
-	if q.Operation == "CREATE" || q.Operation == "UPDATE" {
-		a.compileFor(trial, q, review.Response)
+	if said := hook.answer(world(trial), q); said.Allowed {
+		r.PatchType, r.Patch = said.PatchType, said.Patch
 	}
-	const most = 20
-	review.Response.Warnings = review.Response.Warnings[:min(most, len(review.Response.Warnings))]
-	return json.Marshal(review)
+	return r
 }
 
-// compileFor adds to the answer what a compile with the object says.
-func (a *app) compileFor(trial *webhook.Trial, q *admissionRequest, r *admissionResponse) {
-	o, _ := decodeRequest(q.Object)
+// compileFor adds to the answer what a compile with the object says, or without it where it is to be deleted: errors that
+// no other object can heal refuse it.
+func (a *app) compileFor(ctx context.Context, trial *webhook.Trial, q *admissionRequest, r *admissionResponse) {
+	text := q.Object
+	if q.Operation == "DELETE" {
+		text = q.OldObject
+	}
+	o, _ := decodeRequest(text)
 	if o == nil || !r.Allowed || a.settings.SingleNamespace && o.Namespace != a.settings.Namespace {
 		return
 	}
-	own, others, ok := trial.Review(o)
-	if !ok {
+	if o.Created.IsZero() {
+		o.Created = time.Now() // nothing that is there already is younger
+	}
+	review := func() (*webhook.Outcome, error) { return trial.Review(ctx, o) }
+	if q.Operation == "DELETE" {
+		review = func() (*webhook.Outcome, error) { return trial.Without(ctx, o.Ref) }
+	}
+	out, err := review()
+	if err != nil {
+		r.warn(fmt.Sprintf("%s: what it would change is not known: %v; it is looked at again before traffic sees it", o.Ref, err))
 		return
 	}
-	warn := func(text string) {
-		if !slices.Contains(r.Warnings, text) {
-			r.Warnings = append(r.Warnings, text)
+	for i := range out.Own {
+		d := out.Own[i]
+		if d.Policy != "" {
+			continue // said already
+		}
+		if d.Severity == snapshot.Error && webhook.OfOthers(d.Code) {
+			d.Severity = snapshot.Warning
+		}
+		r.say(&d)
+	}
+	if !r.Allowed {
+		return
+	}
+	for i := range out.Others {
+		if d := out.Others[i]; d.Severity != snapshot.Info {
+			d.Severity = snapshot.Warning
+			r.say(&d)
 		}
 	}
-	for i := range own {
-		d := &own[i]
-		text := webhook.Sentence(d, o.Ref)
-		switch {
-		case d.Policy != "" || d.Severity == snapshot.Info || slices.Contains(r.Warnings, said(*d)):
-			// Said already, or nothing to warn of.
-		case d.Severity == snapshot.Error && !webhook.OfOthers(d.Code):
-			r.Allowed = false
-			if r.Status == nil {
-				r.Status = &admissionStatus{Code: 403, Reason: "Forbidden"}
-			} else {
-				r.Status.Message += "\n"
-			}
-			r.Status.Message += text
-		default:
-			warn(text)
-		}
+	for _, s := range out.Effects.Sentences {
+		r.warn(o.String() + ": " + s)
 	}
-	for i := range others {
-		if others[i].Severity != snapshot.Info {
-			warn(webhook.Sentence(&others[i], o.Ref))
+	if q.DryRun {
+		e, drains := out.Effects, "no connection would be drained"
+		if n := len(e.Drains); n > 0 {
+			drains = fmt.Sprintf("%d listeners or filter chains would drain", n)
 		}
+		r.warn(fmt.Sprintf("%s: would add %d, change %d and remove %d routes; %s", o.Ref, e.Added, e.Changed, e.Removed, drains))
 	}
 }
 

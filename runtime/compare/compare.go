@@ -237,6 +237,9 @@ func drains(a, b *ir.Program) []Drain {
 			out = append(out, Drain{Listener: was.Name, Reason: "the listener is removed"})
 			continue
 		}
+		if was == is {
+			continue
+		}
 		head := func(l *ir.Listener) string {
 			h := *l
 			h.Chains = nil
@@ -252,6 +255,7 @@ func drains(a, b *ir.Program) []Drain {
 		}
 		for _, c := range was.Chains {
 			switch n := chains[c.Name]; {
+			case n == c:
 			case n == nil:
 				out = append(out, Drain{was.Name, c.Name, "the filter chain is removed"})
 			case plain(c) != plain(n):

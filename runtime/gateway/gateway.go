@@ -22,6 +22,7 @@ import (
 	"github.com/chancery-gateway/chancery/runtime/metrics"
 	"github.com/chancery-gateway/chancery/runtime/modules"
 	"github.com/chancery-gateway/chancery/runtime/pipeline"
+	"github.com/chancery-gateway/chancery/runtime/quarantine"
 	"github.com/chancery-gateway/chancery/runtime/settings"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
 	"github.com/chancery-gateway/chancery/snapshot"
@@ -52,6 +53,8 @@ type Options struct {
 	Ready   func(at Addresses)
 	// Observe, which may be nil, is told what was compiled and all that was found about it, whenever either changed.
 	Observe func(s *snapshot.Snapshot, findings []snapshot.Diagnostic)
+	// Validating, which may be nil, is told of the validating Envoy as soon as there is one.
+	Validating func(quarantine.Judge)
 	// Collectors are further measurements for /metrics. Policies, which may be nil, returns what /ambassador/v0/diag/ says of them.
 	Collectors []prometheus.Collector
 	Policies   func() any
@@ -146,7 +149,7 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	g.server = xds.New(xds.Options{Logger: o.Log, OnACK: func(a xds.ACK) { g.heard(a.Took) }, OnNACK: func(n xds.NACK) {
+	g.server = xds.New(xds.Options{Logger: o.Log, RemovalGrace: s.DrainTime, OnACK: func(a xds.ACK) { g.heard(a.Took) }, OnNACK: func(n xds.NACK) {
 		g.metrics.Refused()
 		g.log.Error("Envoy refuses a resource", "node", n.Node, "type", n.Type, "names", n.Names, "text", n.Text)
 		g.heard(0)

@@ -51,6 +51,9 @@ func (p *proving) open(ctx context.Context, b *ir.Bootstrap) (quarantine.Judge, 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.validator = v
+	if tell := g.options.Validating; tell != nil {
+		tell(v)
+	}
 	return v, nil
 }
 

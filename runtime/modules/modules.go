@@ -115,6 +115,12 @@ func (m *Modules) Begin() translators.Extension {
 	return r
 }
 
+// Aside returns an extender for compiles that are not published: the modules do in them what they do in all, but what they
+// did is remembered apart and reported to nobody.
+func (m *Modules) Aside() translators.Extender {
+	return &Modules{options: m.options, host: m.host, poke: make(chan struct{}, 1)}
+}
+
 func index(p abi.Phase) int {
 	switch p {
 	case abi.Lower:

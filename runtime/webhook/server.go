@@ -20,11 +20,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Path is where reviews are posted to.
-const Path = "/webhooks/admission"
+// The paths that reviews are posted to.
+const (
+	// Path is asked whether an object may be as it is.
+	Path = "/webhooks/admission"
+	// MutationPath is asked what policies change of it.
+	MutationPath = "/webhooks/mutation"
+)
 
 // largest is the most that a review may be: etcd takes objects of 1.5 MB, and a review holds two.
 const largest = 8 << 20
+
+// most is how many reviews are read and judged at a time; more wait.
+const most = 64
+
+// patience is how long a review may take when the API server does not say how long it waits.
+const patience = 5 * time.Second
 
 // Server answers admission reviews.
 type Server struct {
@@ -32,11 +43,14 @@ type Server struct {
 	// Configuration names the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration whose bundles are kept
 	// up to date, where they exist.
 	Configuration string
-	// Judge answers one AdmissionReview, JSON, with another. It is called by many at a time.
-	Judge func(review []byte) ([]byte, error)
+	// Judge answers one AdmissionReview, JSON, with another, before ctx ends; mutate asks for what policies change. It is called
+	// by many at a time.
+	Judge func(ctx context.Context, mutate bool, review []byte) ([]byte, error)
 	// Every is the time between two looks at the Secret and the configurations; default 10 s.
 	Every time.Duration
 	Log   *slog.Logger
+
+	slots chan struct{}
 }
 
 // Serve answers on the listener until ctx ends.
@@ -45,8 +59,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if every <= 0 {
 		every = 10 * time.Second
 	}
+	s.slots = make(chan struct{}, most)
 	handler := http.NewServeMux()
-	handler.HandleFunc("POST "+Path, s.review)
+	handler.HandleFunc("POST "+Path, func(w http.ResponseWriter, r *http.Request) { s.review(w, r, false) })
+	handler.HandleFunc("POST "+MutationPath, func(w http.ResponseWriter, r *http.Request) { s.review(w, r, true) })
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.Authority.Certificate},
@@ -116,17 +132,35 @@ func (s *Server) inject(ctx context.Context, r schema.GroupVersionResource) erro
 	return err
 }
 
-func (s *Server) review(w http.ResponseWriter, r *http.Request) {
+func (s *Server) review(w http.ResponseWriter, r *http.Request, mutate bool) {
+	ctx, cancel := context.WithTimeout(r.Context(), limit(r))
+	defer cancel()
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-ctx.Done():
+		http.Error(w, "too many reviews are under way", http.StatusServiceUnavailable)
+		return
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largest))
 	if err != nil {
 		http.Error(w, "the review cannot be read: "+err.Error(), http.StatusRequestEntityTooLarge)
 		return
 	}
-	answer, err := s.Judge(body)
+	answer, err := s.Judge(ctx, mutate, body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.Copy(w, bytes.NewReader(answer)) // a client that left needs no answer
+}
+
+// limit returns how long a review may take: three quarters of what the API server says that it waits.
+func limit(r *http.Request) time.Duration {
+	waits, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+	if err != nil || waits <= 0 || waits > 30*time.Second {
+		waits = patience
+	}
+	return waits * 3 / 4
 }

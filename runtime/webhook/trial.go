@@ -1,27 +1,37 @@
 package webhook
 
 import (
-	"fmt"
+	"context"
+	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/chancery-gateway/chancery/runtime/compare"
 	"github.com/chancery-gateway/chancery/runtime/pipeline"
+	"github.com/chancery-gateway/chancery/runtime/quarantine"
 	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/translators"
 )
 
-// Trial compiles what there would be if an object were there. It has a compiler of its own, which it gives up when it has
-// not been asked for a while.
+// Trial compiles what there would be if an object were there, or gone. It has a compiler of its own, which it gives up
+// when it has not been asked for a while.
 type Trial struct {
-	// NewCompiler returns a compiler that remembers nothing.
+	// NewCompiler returns a compiler that remembers nothing, and whose findings nobody else is told of.
 	NewCompiler func() pipeline.Compiler
 	// Idle is the time after which the compiler is given up; default 10 minutes.
 	Idle time.Duration
 
-	mu       sync.Mutex
-	live     *snapshot.Snapshot
+	compiles atomic.Int64
+
+	mu    sync.Mutex
+	live  *snapshot.Snapshot
+	judge quarantine.Judge
+	turn  chan struct{} // holds a token while a review is under way, who may use what follows
+
 	compiler pipeline.Compiler
-	base     *snapshot.Snapshot // that known is about
+	base     *translators.Result // of the snapshot that was live at the last review
 	known    map[finding]bool
 	idle     *time.Timer
 }
@@ -44,6 +54,13 @@ func (t *Trial) Observe(s *snapshot.Snapshot) {
 	t.live = s
 }
 
+// Prove lets Envoy's verdict count, too.
+func (t *Trial) Prove(j quarantine.Judge) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.judge = j
+}
+
 // Live returns the snapshot in force, nil before the first.
 func (t *Trial) Live() *snapshot.Snapshot {
 	t.mu.Lock()
@@ -51,17 +68,73 @@ func (t *Trial) Live() *snapshot.Snapshot {
 	return t.live
 }
 
-// Review returns the findings that there would be with the object: all about the object itself, and those about others
-// that are not there now. ok is false when there is nothing to compare with yet.
-func (t *Trial) Review(o *snapshot.Object) (own, others []snapshot.Diagnostic, ok bool) {
+// Compiles returns how many compiles reviews have taken.
+func (t *Trial) Compiles() int64 { return t.compiles.Load() }
+
+// Outcome is what a trial found.
+type Outcome struct {
+	// Own are the findings about the object itself, Others those about others that are not there now.
+	Own, Others []snapshot.Diagnostic
+	// Effects are what would change.
+	Effects *compare.Effects
+}
+
+var (
+	// ErrEarly says that nothing has been compiled yet, so that there is nothing to compare with.
+	ErrEarly = errors.New("nothing has been compiled yet")
+	errBusy  = errors.New("other reviews take too long")
+)
+
+// Review returns what there would be with the object in place.
+func (t *Trial) Review(ctx context.Context, o *snapshot.Object) (*Outcome, error) {
+	return t.with(ctx, o.Ref, []*snapshot.Object{o}, nil)
+}
+
+// Without returns what there would be without the object.
+func (t *Trial) Without(ctx context.Context, r snapshot.Ref) (*Outcome, error) {
+	return t.with(ctx, r, nil, []snapshot.Ref{r})
+}
+
+func (t *Trial) with(ctx context.Context, about snapshot.Ref, put []*snapshot.Object, gone []snapshot.Ref) (*Outcome, error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.live == nil {
-		return nil, nil, false
+	if t.turn == nil {
+		t.turn = make(chan struct{}, 1)
 	}
+	turn := t.turn
+	t.mu.Unlock()
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-ctx.Done():
+		return nil, errBusy
+	}
+	if ctx.Err() != nil {
+		return nil, errBusy
+	}
+	t.mu.Lock()
+	live, judge := t.live, t.judge
+	t.mu.Unlock()
+	if live == nil {
+		return nil, ErrEarly
+	}
+	t.prepare(ctx, live, judge)
+	r := t.compile(ctx, live.Derive(put, gone, live.Findings()), judge)
+	out := &Outcome{Effects: compare.Of(t.base.Program, r.Program, about)}
+	for _, d := range r.Diagnostics {
+		switch {
+		case d.Object == about:
+			out.Own = append(out.Own, d)
+		case !t.known[identify(&d)]:
+			out.Others = append(out.Others, d)
+		}
+	}
+	return out, nil
+}
+
+// prepare brings the compiler to what is live.
+func (t *Trial) prepare(ctx context.Context, live *snapshot.Snapshot, judge quarantine.Judge) {
 	if t.compiler == nil {
-		t.compiler = t.NewCompiler()
-		t.base = nil
+		t.compiler, t.base = t.NewCompiler(), nil
 	}
 	idle := t.Idle
 	if idle <= 0 {
@@ -71,45 +144,65 @@ func (t *Trial) Review(o *snapshot.Object) (own, others []snapshot.Diagnostic, o
 		t.idle = time.AfterFunc(idle, t.rest)
 	}
 	t.idle.Reset(idle)
-	if t.base != t.live {
-		t.known = map[finding]bool{}
-		for _, d := range t.compiler.Compile(t.live).Diagnostics {
-			t.known[identify(&d)] = true
-		}
-		t.base = t.live
+	if t.base != nil && t.base.Snapshot == live {
+		return
 	}
-	with := t.live.Derive([]*snapshot.Object{o}, nil, t.live.Findings())
-	for _, d := range t.compiler.Compile(with).Diagnostics {
-		switch {
-		case d.Object == o.Ref:
-			own = append(own, d)
-		case !t.known[identify(&d)]:
-			others = append(others, d)
-		}
+	t.base = t.compile(ctx, live, judge)
+	t.known = make(map[finding]bool, len(t.base.Diagnostics))
+	for i := range t.base.Diagnostics {
+		t.known[identify(&t.base.Diagnostics[i])] = true
 	}
-	return own, others, true
+}
+
+// compile compiles a snapshot and lets go what Envoy refuses of it, as the pipeline does. Without a verdict Chancery's own
+// rules have to do: whatever is applied is shown to Envoy again before traffic sees it.
+func (t *Trial) compile(ctx context.Context, s *snapshot.Snapshot, judge quarantine.Judge) *translators.Result {
+	for {
+		t.compiles.Add(1)
+		r := t.compiler.Compile(s)
+		if judge == nil || len(r.Changed) == 0 {
+			return r
+		}
+		v, err := judge.Judge(ctx, r.Changed)
+		if err != nil || len(v.Refused) == 0 {
+			return r
+		}
+		t.compiler.Refuse(v.Refused)
+	}
 }
 
 // rest gives the compiler up.
 func (t *Trial) rest() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.turn <- struct{}{}
+	defer func() { <-t.turn }()
 	t.compiler, t.base, t.known = nil, nil, nil
 }
 
-// Sentence renders a finding for whoever applies an object.
-func Sentence(d *snapshot.Diagnostic, about snapshot.Ref) string {
-	s := d.Message
-	if d.Path != "" {
-		s = d.Path + ": " + s
+// Sentence renders a finding for whoever applies an object: which object and field, what is wrong, and what would be right.
+func Sentence(d *snapshot.Diagnostic) string {
+	var b strings.Builder
+	if d.Object.Name != "" {
+		b.WriteString(d.Object.String() + " ")
 	}
-	if d.Object != about {
-		s = d.Object.String() + ": " + s
+	if d.Path != "" && !strings.HasPrefix(d.Message, d.Path+":") {
+		b.WriteString(d.Path)
 	}
+	text := strings.TrimSpace(b.String())
+	if text != "" {
+		text += ": "
+	}
+	text += d.Message
 	if d.Help != "" {
-		s += " (" + d.Help + ")"
+		text += " (" + d.Help + ")"
 	}
-	return fmt.Sprintf("%s [%s]", s, d.Code.ID)
+	if d.Policy != "" {
+		text += " (policy " + d.Policy
+		if at := d.Rule.String(); at != "" {
+			text += ", " + at
+		}
+		text += ")"
+	}
+	return text + " [" + d.Code.ID + "]"
 }
 
 // ofOthers are the codes of errors that another object's arrival or change can heal. Objects arrive in any order, so
@@ -123,5 +216,5 @@ var ofOthers = map[string]bool{
 
 // OfOthers reports whether an error of this code speaks of how the object stands to others.
 func OfOthers(c *snapshot.Code) bool {
-	return ofOthers[c.ID] || strings.HasPrefix(c.ID, "CH-LINK-") || strings.HasPrefix(c.ID, "CH-PROOF-") || strings.HasPrefix(c.ID, "CH-KUBE-")
+	return ofOthers[c.ID] || strings.HasPrefix(c.ID, "CH-LINK-") || strings.HasPrefix(c.ID, "CH-KUBE-")
 }
