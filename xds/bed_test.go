@@ -25,7 +25,6 @@ import (
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	router "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
@@ -87,7 +86,10 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-func newBed(t *testing.T, delta bool) *bed {
+func newBed(t *testing.T, delta bool) *bed { return newBedAt(t, delta, 9) }
+
+// newBedAt is newBed with a DNS server at that port.
+func newBedAt(t *testing.T, delta bool, dns int) *bed {
 	envoy := findEnvoy(t)
 	backend := func(text string) *httptest.Server {
 		b := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) }))
@@ -108,6 +110,12 @@ func newBed(t *testing.T, delta bool) *bed {
 	bootstrap := fmt.Sprintf(`
 node: {id: bed, cluster: chancery}
 admin: {address: {socket_address: {address: 127.0.0.1, port_value: %d}}}
+typed_dns_resolver_config:
+  name: envoy.network.dns_resolver.cares
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.network.dns_resolver.cares.v3.CaresDnsResolverConfig
+    resolvers: [{socket_address: {address: 127.0.0.1, port_value: %d}}]
+    dns_resolver_options: {no_default_search_domain: true}
 dynamic_resources:
   ads_config: {api_type: %s, transport_api_version: V3, grpc_services: [{envoy_grpc: {cluster_name: xds}}]}
   cds_config: {ads: {}, resource_api_version: V3}
@@ -121,7 +129,7 @@ static_resources:
         "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
         explicit_http_config: {http2_protocol_options: {}}
     load_assignment: {cluster_name: xds, endpoints: [{lb_endpoints: [{endpoint: {address: {pipe: {path: %s}}}}]}]}
-`, b.admin, api, b.socket)
+`, b.admin, dns, api, b.socket)
 	cfg := filepath.Join(dir, "bootstrap.yaml")
 	if err := os.WriteFile(cfg, []byte(bootstrap), 0o600); err != nil {
 		t.Fatal(err)
@@ -167,7 +175,7 @@ func (b *bed) serve(s *Server) {
 	})
 }
 
-func pack(t *testing.T, name string, m proto.Message) *ir.Resource {
+func pack(t testing.TB, name string, m proto.Message) *ir.Resource {
 	t.Helper()
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
@@ -178,7 +186,7 @@ func pack(t *testing.T, name string, m proto.Message) *ir.Resource {
 	return r
 }
 
-func anyOf(t *testing.T, m proto.Message) *anypb.Any {
+func anyOf(t testing.TB, m proto.Message) *anypb.Any {
 	t.Helper()
 	a, err := anypb.New(m)
 	if err != nil {
@@ -208,10 +216,7 @@ func (b *bed) cluster(name string, timeout time.Duration) *ir.Resource {
 
 func (b *bed) endpoints(name string, to *httptest.Server) *ir.Resource {
 	name += "/endpoints"
-	return pack(b.t, name, &endpointv3.ClusterLoadAssignment{ClusterName: name, Endpoints: []*endpointv3.LocalityLbEndpoints{{
-		LbEndpoints: []*endpointv3.LbEndpoint{{HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{
-			Address: socketAddress(to.Listener.Addr().(*net.TCPAddr).Port)}}}},
-	}}})
+	return pack(b.t, name, assignment(name, socketAddress(portOf(to)).GetSocketAddress()))
 }
 
 // route sends everything to one cluster and answers with the edition in a header.

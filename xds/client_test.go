@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/translators/ir"
@@ -27,8 +28,9 @@ const patience = 10 * time.Second
 // quiet is how long a client listens before it believes that nothing comes.
 const quiet = 60 * time.Millisecond
 
-func res(typeURL, name, version string) *ir.Resource {
-	return &ir.Resource{Type: typeURL, Name: name, Version: version, Value: body(name, version),
+// res makes a resource that refers to the names.
+func res(typeURL, name, version string, refers ...string) *ir.Resource {
+	return &ir.Resource{Type: typeURL, Name: name, Version: version, Value: body(name, version, refers...),
 		Origins: []ir.Origin{{Group: snapshot.EmissaryGroup, Kind: "Mapping", Namespace: "app", Name: name}}}
 }
 
@@ -156,17 +158,17 @@ func (c *client) read() {
 	}
 }
 
-// body makes a value from which a state-of-the-world client can tell name and version.
-func body(name, version string) []byte { return []byte(name + "\x00" + version) }
-
-func splitBody(b []byte) (name, version string) {
-	for i, c := range b {
-		if c == 0 {
-			return string(b[:i]), string(b[i+1:])
-		}
+// body makes a message from which a state-of-the-world client can tell name and version.
+func body(name, version string, refers ...string) []byte {
+	var b []byte
+	for i, text := range append([]string{name, version}, refers...) {
+		b = protowire.AppendTag(b, protowire.Number(101+i), protowire.BytesType)
+		b = protowire.AppendString(b, text)
 	}
-	return string(b), ""
+	return b
 }
+
+func splitBody(b []byte) (name, version string) { return string(first(b, 101)), string(first(b, 102)) }
 
 var testNode = &core.Node{Id: "envoy-1", Cluster: "ambassador"}
 
@@ -199,6 +201,17 @@ func (c *client) subscribe(typeURL string, names ...string) {
 		}
 	}
 	c.sendWhole(&discovery.DiscoveryRequest{TypeUrl: typeURL, ResourceNames: c.names[typeURL], ResponseNonce: c.nonce[typeURL], VersionInfo: c.seen[typeURL]})
+}
+
+// resume is the first request of a type by a client that was connected before and holds these versions.
+func (c *client) resume(typeURL string, held map[string]string, names ...string) {
+	c.t.Helper()
+	if c.delta {
+		c.sendDelta(&discovery.DeltaDiscoveryRequest{TypeUrl: typeURL, ResourceNamesSubscribe: names, InitialResourceVersions: held})
+		return
+	}
+	c.names[typeURL] = names
+	c.sendWhole(&discovery.DiscoveryRequest{TypeUrl: typeURL, ResourceNames: names, VersionInfo: "of another time"})
 }
 
 func (c *client) unsubscribe(typeURL string, names ...string) {

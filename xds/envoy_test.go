@@ -43,8 +43,8 @@ func TestRealEnvoy(t *testing.T) {
 		set = with(set, b.cluster("hallo", time.Second), b.route("hallo", "3"))
 		n := b.server.Publish(set)
 		time.Sleep(time.Second)
-		if _, text, edition := b.get("/"); text != "hello" || edition != "2" {
-			t.Errorf("routed early: %q, edition %s", text, edition)
+		if _, text, edition := b.get("/"); text != "hello" || edition != "3" {
+			t.Errorf("routed early, or the rest waits: %q, edition %s", text, edition)
 		}
 		late := b.endpoints("hallo", b.hallo)
 		b.server.PublishEndpoints([]*ir.Resource{late}, nil)
@@ -167,6 +167,79 @@ func TestRealEnvoyManyNewServices(t *testing.T) {
 			b.eventually("route "+p, func() bool { code, text, _ := b.get(p); return code == http.StatusOK && text == "hallo" })
 		}
 		// And back: the routes go before the clusters do.
+		settled(t, b.server, b.server.Publish(set))
+		b.eventually("removal", func() bool { return b.stat("cluster_manager.active_clusters") == "2" })
+		end()
+	})
+}
+
+// TestRealEnvoySilentDNS: while one cluster waits for a DNS server that never answers, and Envoy for it answers no change of clusters at
+// all, everything that does not lead there changes: routes beside it, other route configurations, new clusters.
+func TestRealEnvoySilentDNS(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		b := newBedAt(t, delta, newResolver(t, func(string) time.Duration { return 0 }).port())
+		set := world(b.cluster("hello", time.Second), b.endpoints("hello", b.hello), b.listener("web", b.port, ""), b.route("hello", "1"))
+		settled(t, b.server, b.server.Publish(set))
+		b.eventually("first answer", func() bool { _, text, _ := b.get("/"); return text == "hello" })
+		end := b.traffic("/", "/silent")
+		routes := b.routes("hello", "2")
+		lead := func(prefix, to string) {
+			v := routes.VirtualHosts[0]
+			v.Routes = append([]*routev3.Route{forward(prefix, to)}, v.Routes...)
+		}
+		lead("/silent", "silent")
+		set = with(set, b.dns("silent", b.hallo), pack(t, "routes", routes))
+		b.server.Publish(set)
+		b.eventually("the cluster is being warmed", func() bool { return b.stat("cluster_manager.warming_clusters") == "1" })
+		b.eventually("the edit beside it", func() bool { _, _, edition := b.get("/"); return edition == "2" })
+
+		lead("/eds", "eds")
+		lead("/static", "static")
+		lead("/dns", "dns")
+		set = with(set, b.cluster("eds", time.Second), b.endpoints("eds", b.hallo), b.static("static", b.hallo), b.dns("dns", b.hallo), pack(t, "routes", routes))
+		b.server.Publish(set)
+		for _, path := range []string{"/eds", "/static"} {
+			b.eventually(path, func() bool { _, text, _ := b.get(path); return text == "hallo" })
+		}
+		if b.stat("cluster_manager.warming_clusters") == "0" || b.server.Counters().Timeouts > 0 {
+			t.Error("the cluster is not being warmed any more: nothing was shown")
+		}
+		if _, text, _ := b.get("/silent"); text != "hello" {
+			t.Errorf("routed early: %q", text)
+		}
+		end()
+	})
+}
+
+// TestRealEnvoyManySlowNames: 500 services at once, each found by DNS after up to a second, routed to in the same publication under
+// traffic to all of them: no request fails.
+func TestRealEnvoyManySlowNames(t *testing.T) {
+	const services = 500
+	both(t, func(t *testing.T, delta bool) {
+		b := newBedAt(t, delta, newResolver(t, func(name string) time.Duration {
+			var sum time.Duration
+			for _, c := range name {
+				sum = sum*31 + time.Duration(c)
+			}
+			return sum % 1000 * time.Millisecond
+		}).port())
+		set := world(b.cluster("hello", time.Second), b.endpoints("hello", b.hello), b.listener("web", b.port, ""), b.route("hello", "1"))
+		settled(t, b.server, b.server.Publish(set))
+		b.eventually("first answer", func() bool { code, _, _ := b.get("/"); return code == http.StatusOK })
+		paths := make([]string, services)
+		routes, list := b.routes("hello", "2"), all(set)
+		for i := range services {
+			name := fmt.Sprintf("service-%03d", i)
+			paths[i] = "/" + name
+			list = append(list, b.dns(name, b.hallo))
+			v := routes.VirtualHosts[0]
+			v.Routes = append([]*routev3.Route{forward(paths[i], name)}, v.Routes...)
+		}
+		end := b.traffic(paths...)
+		settled(t, b.server, b.server.Publish(with(world(list...), pack(t, "routes", routes))))
+		for _, p := range []string{paths[0], paths[services-1]} {
+			b.eventually("route "+p, func() bool { code, text, _ := b.get(p); return code == http.StatusOK && text == "hallo" })
+		}
 		settled(t, b.server, b.server.Publish(set))
 		b.eventually("removal", func() bool { return b.stat("cluster_manager.active_clusters") == "2" })
 		end()

@@ -121,7 +121,7 @@ func TestClientThatStopsReading(t *testing.T) {
 	conn, other := serve(t, s), serve(t, s)
 	publication := func(version string) ir.ResourceSet {
 		big := cluster("c1", version, "")
-		big.Value = append(body("c1", version), make([]byte, size)...)
+		big.Value = body("c1", version, string(make([]byte, size)))
 		return world(big, res(ir.TypeListener, "l1", "1"))
 	}
 	s.Publish(publication("0"))

@@ -32,26 +32,17 @@ func (st *stream) target(sub *subscription, name string) *ir.Resource {
 	return good
 }
 
-// served is what is published under a name, as far as this client has got. Endpoints are always the newest.
+// served is what is published under a name. Endpoints are always the newest.
 func (st *stream) served(typeURL, name string) *ir.Resource {
-	s := st.source(typeURL)
-	if s == nil {
+	if st.goal == nil {
 		return nil
 	}
 	if typeURL != ir.TypeEndpoint {
-		return s.find(typeURL, name)
+		return st.goal.find(typeURL, name)
 	}
 	st.server.mu.RLock()
 	defer st.server.mu.RUnlock()
 	return st.server.endpoints(name)
-}
-
-// leaving returns the endpoint set that the newest publication removes while this client still has its cluster.
-func (st *stream) leaving(sub *subscription, name string) *ir.Resource {
-	if sub.typeURL != ir.TypeEndpoint || st.goal == st.server.newest() {
-		return nil
-	}
-	return st.goal.find(sub.typeURL, name)
 }
 
 // late reports that an endpoint set does not exist yet although a served cluster takes its endpoints from it: Envoy
@@ -65,31 +56,38 @@ func (st *stream) late(sub *subscription, name string) bool {
 	return st.server.awaited[name] > 0
 }
 
-// send sends what differs among the marked names. Removals stay marked until they are allowed, but an unknown name that
-// the client has just asked for is told as such at once, and a listener that takes over another's address can only come
-// together with the other's removal.
-func (st *stream) send(sub *subscription, removals bool) error {
-	if st.source(sub.typeURL) == nil || len(sub.dirty) == 0 && (sub.answered || !sub.wildcard) {
+// send sends what differs among the marked names. What is not served any more departs later, but an unknown name that the client
+// has just asked for is told as such at once, and a listener that takes over another's address can only come together with the
+// other's removal.
+func (st *stream) send(sub *subscription, now time.Time) error {
+	if st.goal == nil || len(sub.dirty) == 0 && (sub.answered || !sub.wildcard) {
+		return nil
+	}
+	if !contains(before, sub.typeURL) && st.blind(now) {
+		st.wakeAt(st.keepUntil)
 		return nil
 	}
 	var changed []*ir.Resource
 	var removed []string
 	unknown := false
-	removals = removals || sub.typeURL == ir.TypeListener
 	for name := range sub.dirty {
 		want, have := st.target(sub, name), sub.sent[name]
 		_, forced := sub.forced[name]
 		stays := false // the name stays marked
-		if want == nil {
-			want = st.leaving(sub, name)
-			stays = want != nil
-		}
 		switch {
 		case want != nil:
+			delete(sub.departing, name)
 			if forced || have == nil || have.Version != want.Version {
-				changed = append(changed, want)
+				form := st.form(sub, want, have, now)
+				if form == nil {
+					continue
+				}
+				changed = append(changed, form)
+				stays = form != want
 			}
-			sub.clear(st.served(sub.typeURL, name))
+			if !stays {
+				sub.clear(st.served(sub.typeURL, name))
+			}
 		case st.late(sub, name):
 			if !forced || have == nil {
 				break
@@ -98,11 +96,11 @@ func (st *stream) send(sub *subscription, removals bool) error {
 		case forced:
 			unknown = true
 			removed = append(removed, name)
-		case have != nil:
-			if !removals && !sub.claimed(have) {
-				continue
-			}
+		case have == nil:
+		case sub.typeURL == ir.TypeListener, sub.claimed(have):
 			removed = append(removed, name)
+		case sub.departing[name] == nil:
+			st.leave(sub, name)
 		}
 		delete(sub.forced, name)
 		if !stays {
@@ -111,13 +109,13 @@ func (st *stream) send(sub *subscription, removals bool) error {
 	}
 	slices.SortFunc(changed, byName)
 	slices.Sort(removed)
+	fresh := st.freshly(sub, changed)
 	for _, r := range changed {
 		sub.sent[r.Name] = r
 	}
 	for _, name := range removed {
-		delete(sub.sent, name)
-		delete(sub.refused, name)
-		delete(sub.acked, name)
+		delete(sub.departing, name)
+		sub.drop(name)
 	}
 	needed := len(changed) > 0 || len(removed) > 0 && (st.wire.delta() || sub.wildcard || unknown) || sub.wildcard && !sub.answered
 	if !needed {
@@ -127,23 +125,23 @@ func (st *stream) send(sub *subscription, removals bool) error {
 	if sub.typeURL == ir.TypeSecret && !(sub.wildcard && !st.wire.delta()) {
 		// One secret a response: Envoy's refusal does not say which one it means.
 		for len(changed) > 1 {
-			if err := st.respond(sub, changed[:1:1], nil); err != nil {
+			if err := st.respond(sub, changed[:1:1], nil, nil); err != nil {
 				return err
 			}
 			changed = changed[1:]
 		}
 	}
-	if err := st.respond(sub, changed, removed); err != nil {
+	if err := st.respond(sub, changed, removed, fresh); err != nil {
 		return err
 	}
 	if sub.typeURL == ir.TypeCluster {
-		return st.rewarm(changed)
+		return st.rewarm(changed, now)
 	}
 	return nil
 }
 
-// respond sends one response.
-func (st *stream) respond(sub *subscription, changed []*ir.Resource, removed []string) error {
+// respond sends one response. fresh are the clusters in it that the client does not have.
+func (st *stream) respond(sub *subscription, changed []*ir.Resource, removed []string, fresh []warming) error {
 	out := &reply{typeURL: sub.typeURL, nonce: st.nextNonce(), resources: changed, removed: removed}
 	if sub.wildcard && !st.wire.delta() {
 		// In the state of the world, what a wildcard response leaves out is removed.
@@ -156,10 +154,25 @@ func (st *stream) respond(sub *subscription, changed []*ir.Resource, removed []s
 	}
 	now := time.Now()
 	if len(sub.unanswered) >= maxUnanswered {
+		sub.land(sub.unanswered[0])
 		sub.unanswered = slices.Delete(sub.unanswered, 0, 1)
 	}
-	sub.unanswered = append(sub.unanswered, response{nonce: out.nonce, version: out.version, resources: changed, removed: removed, at: now})
+	sub.unanswered = append(sub.unanswered, response{number: st.nonces, nonce: out.nonce, version: out.version, resources: changed, removed: removed, fresh: fresh, at: now})
 	sub.nonce, sub.sentVersion, sub.sentAt = out.nonce, out.version, now
+	switch sub.typeURL {
+	case ir.TypeEndpoint:
+		for _, r := range changed {
+			sub.order[r.Name] = st.nonces
+		}
+		st.unsure = true
+	case ir.TypeCluster:
+		st.unsure = true
+	case ir.TypeSecret:
+	default:
+		for _, r := range changed {
+			sub.flying[r.Name] = st.nonces
+		}
+	}
 	st.server.books.count(sub.typeURL, func(c *TypeCounters) {
 		c.Responses++
 		c.Resources += uint64(len(out.resources))
@@ -176,7 +189,7 @@ func (st *stream) respond(sub *subscription, changed []*ir.Resource, removed []s
 
 // rewarm sends the endpoints of changed clusters right behind them: Envoy warms a changed cluster only with endpoints that
 // came after it, and does not ask for them.
-func (st *stream) rewarm(clusters []*ir.Resource) error {
+func (st *stream) rewarm(clusters []*ir.Resource, now time.Time) error {
 	sub := st.subs[ir.TypeEndpoint]
 	for _, c := range clusters {
 		switch {
@@ -190,7 +203,7 @@ func (st *stream) rewarm(clusters []*ir.Resource) error {
 	if sub == nil {
 		return nil
 	}
-	return st.send(sub, false)
+	return st.send(sub, now)
 }
 
 // answered does the books for a client's answer, if it is one.
@@ -198,6 +211,9 @@ func (st *stream) answered(sub *subscription, q *request, now time.Time) {
 	responses := sub.answer(q.nonce, !st.wire.delta())
 	if len(responses) == 0 {
 		return
+	}
+	if sub.typeURL == ir.TypeCluster {
+		st.unsure = true
 	}
 	r := responses[len(responses)-1]
 	if q.nack {

@@ -35,6 +35,9 @@ type Options struct {
 	Logger *slog.Logger
 	// BarrierTimeout bounds how long the steps that depend on a response wait for its answer; 0 is DefaultBarrierTimeout.
 	BarrierTimeout time.Duration
+	// RemovalGrace is how long a client keeps what is not served any more after everything that leads there has been replaced, for
+	// the sake of requests under way. It ends early for what goes beyond twice as many clusters as are served, and 1024 more.
+	RemovalGrace time.Duration
 	// OnACK and OnNACK are told of every answer of a client. They run on the stream's own goroutine, so they must return
 	// soon, and several may run at a time; either may be nil.
 	OnACK  func(ACK)
@@ -52,6 +55,7 @@ type Server struct {
 	discovery.UnimplementedAggregatedDiscoveryServiceServer
 	log     *slog.Logger
 	barrier time.Duration
+	grace   time.Duration
 	onACK   func(ACK)
 	onNACK  func(NACK)
 	books   books
@@ -74,7 +78,7 @@ type Server struct {
 // New returns a server that has nothing to serve yet: streams are held, not answered with nothing, until the first Publish.
 func New(o Options) *Server {
 	s := &Server{
-		log: o.Logger, barrier: o.BarrierTimeout, onACK: o.OnACK, onNACK: o.OnNACK,
+		log: o.Logger, barrier: o.BarrierTimeout, grace: o.RemovalGrace, onACK: o.OnACK, onNACK: o.OnNACK,
 		awaited: map[string]int{}, good: map[string]*ir.Resource{}, streams: map[*stream]struct{}{},
 	}
 	if s.log == nil {

@@ -36,13 +36,18 @@ type stream struct {
 	subs   map[string]*subscription
 	// others are the subscribed types outside before and after, in the order of arrival.
 	others []string
-	// goal is the publication being rolled out: clusters, endpoints and secrets come from it. made is the last one whose
-	// clusters are warm: all else comes from it; nil while a reconnecting client has not got there.
-	goal, made *state
-	phase      phase
-	// keepUntil is before when nothing is removed: the client has just reconnected.
+	// goal is the publication that the client is brought to; alarm is when the clock wakes the stream, zero for never.
+	goal  *state
+	alarm time.Time
+	// keepUntil is before when nothing is removed: the client, which has resumed, still tells what it holds.
 	keepUntil time.Time
 	resumed   bool
+	// departures are what the goal does not have any more, the oldest first.
+	departures []*departure
+	// coldNames are the clusters that nothing may lead to yet; warmth counts its changes, unsure says that there may be one.
+	coldNames map[string]struct{}
+	warmth    uint64
+	unsure    bool
 	// rewarmed are endpoint sets of clusters that were sent before the client asked for any endpoints on this stream.
 	rewarmed map[string]struct{}
 	settled  uint64
@@ -66,7 +71,7 @@ func (s *Server) attend(ctx context.Context, w wire) error {
 	s.serial++
 	st.id = s.serial
 	s.streams[st] = struct{}{}
-	st.goal, st.made = s.state, s.state
+	st.goal = s.state
 	s.mu.Unlock()
 	s.books.mu.Lock()
 	s.books.Opened++
@@ -169,6 +174,9 @@ func (st *stream) handle(q *request, now time.Time) error {
 			return status.Errorf(codes.ResourceExhausted, "more than %d types on one stream", maxTypes)
 		}
 		sub, first = newSubscription(q.typeURL), true
+		if st.goal != nil {
+			sub.era = st.goal.seq
+		}
 		st.subs[q.typeURL] = sub
 		if !contains(before, q.typeURL) && !contains(after, q.typeURL) {
 			st.others = append(st.others, q.typeURL)
@@ -181,7 +189,7 @@ func (st *stream) handle(q *request, now time.Time) error {
 		st.answered(sub, q, now)
 	}
 	st.subscribe(sub, q, first, now)
-	return st.send(sub, false)
+	return nil
 }
 
 func (st *stream) subscribe(sub *subscription, q *request, first bool, now time.Time) {
@@ -207,8 +215,8 @@ func (st *stream) subscribe(sub *subscription, q *request, first bool, now time.
 	if first {
 		st.greet(sub, q, now)
 	}
-	if s := st.source(sub.typeURL); s != nil && sub.seen == nil {
-		sub.mark(s.set[sub.typeURL])
+	if st.goal != nil && sub.seen == nil {
+		sub.mark(st.goal.set[sub.typeURL])
 	}
 }
 
@@ -220,13 +228,15 @@ func (st *stream) greet(sub *subscription, q *request, now time.Time) {
 		}
 		st.rewarmed = nil
 	}
-	if sub.typeURL == ir.TypeCluster && (len(q.held) > 0 || q.version != "") {
+	if len(q.held) > 0 || q.version != "" {
 		// A client that was connected before already routes: new routes wait for its clusters, old clusters for its routes.
-		st.resumed, st.keepUntil, st.made = true, now.Add(resumeGrace), nil
-		if st.goal != nil {
-			st.phase = making
-		}
+		st.resumed, st.keepUntil = true, now.Add(resumeGrace)
 	}
+}
+
+// blind reports that a client which was connected before has not yet told of its clusters.
+func (st *stream) blind(now time.Time) bool {
+	return st.resumed && st.subs[ir.TypeCluster] == nil && now.Before(st.keepUntil)
 }
 
 func (st *stream) types() []string {

@@ -19,11 +19,19 @@ type subscription struct {
 	// sent is what the client holds once it has taken all responses: as sent, or as it said when it reconnected (then
 	// with name and version only).
 	sent map[string]*ir.Resource
-	// seen is the list up to which changes have been marked; dirty are the names whose resource may differ from sent;
-	// forced are those of them that are to be sent even if it does not.
+	// seen is the list up to which changes have been marked, era the number of its publication; dirty are the names whose
+	// resource may differ from sent, each with the era in which it was marked first; forced are those of them that are to be sent
+	// even if it does not.
 	seen   []*ir.Resource
-	dirty  map[string]struct{}
+	era    uint64
+	dirty  map[string]uint64
 	forced map[string]struct{}
+	// flying are the names in responses without an answer, with the number of the newest; held are those that wait for clusters;
+	// departing those that are not served any more. order holds the number of the last response with each endpoint set.
+	flying    map[string]uint64
+	held      map[string]hold
+	departing map[string]*departure
+	order     map[string]uint64
 	// answered is set when the client needs no answer for the mere fact that it asked.
 	answered bool
 	// named is set once a state-of-the-world client has listed names: from then on an empty list means none, not all.
@@ -34,7 +42,7 @@ type subscription struct {
 
 	nonce      string
 	unanswered []response
-	// acked holds the last acknowledged secrets; refused the refusals that stand, by name.
+	// acked holds the last acknowledged resources, but for clusters and endpoints; refused the refusals that stand, by name.
 	acked   map[string]*ir.Resource
 	refused map[string]refusal
 
@@ -44,11 +52,14 @@ type subscription struct {
 
 // response is one that was sent and not answered yet.
 type response struct {
+	number         uint64
 	nonce, version string
 	resources      []*ir.Resource
 	removed        []string
-	at             time.Time
-	overdue        bool
+	// fresh are the clusters in it that the client did not have.
+	fresh   []warming
+	at      time.Time
+	overdue bool
 }
 
 // refusal is a NACK of one version of one resource.
@@ -60,7 +71,8 @@ type refusal struct {
 func newSubscription(typeURL string) *subscription {
 	return &subscription{
 		typeURL: typeURL,
-		names:   map[string]struct{}{}, sent: map[string]*ir.Resource{}, dirty: map[string]struct{}{}, forced: map[string]struct{}{},
+		names:   map[string]struct{}{}, sent: map[string]*ir.Resource{}, dirty: map[string]uint64{}, forced: map[string]struct{}{},
+		flying: map[string]uint64{}, held: map[string]hold{}, departing: map[string]*departure{}, order: map[string]uint64{},
 		acked: map[string]*ir.Resource{}, refused: map[string]refusal{},
 	}
 }
@@ -78,7 +90,9 @@ func (s *subscription) touch(name string, force bool) {
 	if !s.wants(name) {
 		return
 	}
-	s.dirty[name] = struct{}{}
+	if _, ok := s.dirty[name]; !ok {
+		s.dirty[name] = s.era
+	}
 	if force {
 		s.forced[name] = struct{}{}
 	}
@@ -105,12 +119,30 @@ func (s *subscription) restart() {
 }
 
 func (s *subscription) forget(name string) {
-	for _, m := range []map[string]struct{}{s.names, s.dirty, s.forced} {
-		delete(m, name)
-	}
+	delete(s.names, name)
+	delete(s.dirty, name)
+	delete(s.forced, name)
+	delete(s.departing, name)
+	s.drop(name)
+}
+
+// drop notes that the client does not hold a resource any more.
+func (s *subscription) drop(name string) {
 	delete(s.sent, name)
 	delete(s.acked, name)
 	delete(s.refused, name)
+	delete(s.held, name)
+	delete(s.order, name)
+	delete(s.flying, name)
+}
+
+// land notes that a response is not under way any more.
+func (s *subscription) land(r response) {
+	for _, res := range r.resources {
+		if s.flying[res.Name] == r.number {
+			delete(s.flying, res.Name)
+		}
+	}
 }
 
 // dropWildcard ends the wildcard subscription; what is not subscribed by name is forgotten.
@@ -237,25 +269,17 @@ func (s *subscription) answer(nonce string, whole bool) []response {
 	}
 	answered := slices.Clone(s.unanswered[from : i+1])
 	s.unanswered = slices.Delete(s.unanswered, from, i+1)
-	return answered
-}
-
-// heldUntil is when the clock lets pass what waits for this type's answers; the zero time when nothing waits.
-func (s *subscription) heldUntil(limit time.Duration, now time.Time) time.Time {
-	var until time.Time
-	for _, r := range s.unanswered {
-		if t := r.at.Add(limit); t.After(now) && t.After(until) {
-			until = t
-		}
+	for _, r := range answered {
+		s.land(r)
 	}
-	return until
+	return answered
 }
 
 // took notes an acknowledged response.
 func (s *subscription) took(r response, now time.Time) {
 	s.ackedVersion, s.ackedAt = r.version, now
 	for _, res := range r.resources {
-		if s.typeURL == ir.TypeSecret && s.wants(res.Name) {
+		if s.typeURL != ir.TypeCluster && s.typeURL != ir.TypeEndpoint && s.wants(res.Name) {
 			s.acked[res.Name] = res
 		}
 	}

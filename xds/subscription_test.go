@@ -23,9 +23,9 @@ func TestUnknownNamesAreAnsweredAtOnce(t *testing.T) { // B061
 		c.silent()
 		// It may come later.
 		s.Publish(small())
-		c.ack(c.next(ir.TypeEndpoint))
 		c.ack(c.next(ir.TypeCluster))
 		c.expect(ir.TypeEndpoint, []string{"e2"})
+		c.silent()
 	})
 }
 
@@ -156,7 +156,7 @@ func TestReconnectDelta(t *testing.T) {
 	c.cancel()
 
 	// Meanwhile: c1 changed, c2 gone, c3 new, the route changed.
-	s.Publish(without(with(set, cluster("c1", "2", "e1"), cluster("c3", "1", ""), res(ir.TypeRouteConfig, "r1", "2")),
+	s.Publish(without(with(set, cluster("c1", "2", "e1"), cluster("c3", "1", ""), res(ir.TypeRouteConfig, "r1", "2", "c3")),
 		set[ir.TypeCluster][1], set[ir.TypeEndpoint][1]))
 	c = connect(t, conn, true)
 	c.sendDelta(&discovery.DeltaDiscoveryRequest{TypeUrl: ir.TypeCluster, InitialResourceVersions: map[string]string{"c1": "1", "c2": "1"}})
@@ -207,7 +207,7 @@ func TestReconnectBeforeThePublication(t *testing.T) {
 	c.sendDelta(&discovery.DeltaDiscoveryRequest{TypeUrl: ir.TypeListener, InitialResourceVersions: map[string]string{"l1": "1"}})
 	c.sendDelta(&discovery.DeltaDiscoveryRequest{TypeUrl: ir.TypeRouteConfig, ResourceNamesSubscribe: []string{"r1"}, InitialResourceVersions: map[string]string{"r1": "0"}})
 	c.silent()
-	n := s.Publish(small())
+	n := s.Publish(with(small(), res(ir.TypeRouteConfig, "r1", "1", "c2")))
 	a := c.peek(ir.TypeCluster, []string{"c2"})
 	c.silent()
 	c.ack(a)
