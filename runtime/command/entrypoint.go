@@ -78,6 +78,13 @@ func (a *app) entrypoint(ctx context.Context, ready func(gateway.Addresses)) err
 			}
 		}()
 	}
+	if s.ApiextAddress != "" {
+		end, err := a.answerConversions(ctx, config, log)
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
 	if s.WebhookAddress != "" {
 		end, err := a.answerReviews(ctx, config, &g)
 		if err != nil {
@@ -92,13 +99,22 @@ func (a *app) entrypoint(ctx context.Context, ready func(gateway.Addresses)) err
 func ownNamespace(s *settings.Settings) string {
 	for _, o := range s.Origins() {
 		if o.Name == "namespace" && o.Source == "default" {
-			// Kubernetes documentation, "Accessing the Kubernetes API from a Pod".
-			if text, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace"); err == nil {
-				return strings.TrimSpace(string(text))
+			if ns := serviceAccountNamespace(); ns != "" {
+				return ns
 			}
 		}
 	}
 	return s.Namespace
+}
+
+// serviceAccountNamespace returns the pod's namespace, "" outside of pods. Source: Kubernetes documentation, "Accessing the
+// Kubernetes API from a Pod".
+func serviceAccountNamespace() string {
+	text, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
 }
 
 // clusterConfig returns the access to the cluster: that of the kubeconfig file where there is one, else the pod's own.

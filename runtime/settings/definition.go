@@ -52,6 +52,10 @@ type Settings struct {
 	UpdateStatus bool
 	// WebhookAddress is where admission reviews are answered; "" for nowhere.
 	WebhookAddress string
+	// ApiextAddress is where conversion reviews are answered beside the gateway; "" for nowhere. ApiextService is the Service
+	// that leads there.
+	ApiextAddress string
+	ApiextService string
 	// LooseLabelSelectors is Emissary's DISABLE_STRICT_LABEL_SELECTORS.
 	LooseLabelSelectors bool
 
@@ -110,6 +114,8 @@ var definitions = []*Definition{
 	text("field-selector", "", "read objects of a cluster that match these fields only", func(s *Settings) *string { return &s.FieldSelector }, "AMBASSADOR_FIELD_SELECTOR"),
 	onByDefault("update-status", "write what became of objects of a cluster to their status", func(s *Settings) *bool { return &s.UpdateStatus }, Variable{Name: "AMBASSADOR_UPDATE_MAPPING_STATUS"}),
 	optionalHostPort("webhook-address", "address on which reviews of the API server are answered, such as 0.0.0.0:9443; none without it", func(s *Settings) *string { return &s.WebhookAddress }),
+	optionalHostPort("apiext-address", "address on which entrypoint answers the API server's conversion reviews, such as 0.0.0.0:9444; none without it", func(s *Settings) *string { return &s.ApiextAddress }),
+	text("apiext-service", "chancery-apiext", "the Service in our namespace that leads to apiext-address", func(s *Settings) *string { return &s.ApiextService }),
 	address("bind-address", "0.0.0.0", "address that every Listener binds to", func(s *Settings) *string { return &s.BindAddress }, "AMBASSADOR_ENVOY_BIND_ADDRESS"),
 	flag("disable-strict-label-selectors", "attach a Mapping to a Host when host name or any one label agrees", func(s *Settings) *bool { return &s.LooseLabelSelectors }, Variable{Name: "DISABLE_STRICT_LABEL_SELECTORS"}),
 
@@ -120,7 +126,7 @@ var definitions = []*Definition{
 	flag("envoy-outlives", "leave Envoy running when Chancery dies, and take over one that an earlier run left", func(s *Settings) *bool { return &s.EnvoyOutlives }),
 	onByDefault("validator", "let a second Envoy, without traffic, judge what changed before it is served", func(s *Settings) *bool { return &s.Validator }),
 	flag("require-validator", "serve nothing that no validating Envoy has judged, in place of a warning", func(s *Settings) *bool { return &s.RequireValidator }),
-	duration("drain-time", "10m", "how long Envoy drains connections of a listener that goes away", time.Second, 24*time.Hour, func(s *Settings) *time.Duration { return &s.DrainTime }, Variable{"AMBASSADOR_DRAIN_TIME", seconds}),
+	duration("drain-time", "10m", "how long Envoy drains connections of a listener that goes away, and keeps clusters to which nothing leads any more", time.Second, 24*time.Hour, func(s *Settings) *time.Duration { return &s.DrainTime }, Variable{"AMBASSADOR_DRAIN_TIME", seconds}),
 	duration("shutdown-grace", "10s", "how long requests in flight may take at the end, at most drain-time", 0, 24*time.Hour, func(s *Settings) *time.Duration { return &s.ShutdownGrace }),
 
 	hostPort("ads-address", "127.0.0.1:8003", "address of the xDS server", func(s *Settings) *string { return &s.ADSAddress }),
