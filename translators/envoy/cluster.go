@@ -7,8 +7,8 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	dnscommonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/common/dns/v3"
-	dnsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dns/v3"
-	"google.golang.org/protobuf/types/known/anypb"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dns/v3" // what dnsCluster appends
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/chancery-gateway/chancery/translators/ir"
@@ -22,39 +22,54 @@ var lbPolicies = map[string]clusterv3.Cluster_LbPolicy{
 	"maglev":        clusterv3.Cluster_MAGLEV,
 }
 
-// clusterMessage builds one upstream.
-func clusterMessage(c *ir.Cluster, f *faults) *clusterv3.Cluster {
+// cluster appends one upstream, a config.cluster.v3.Cluster.
+func (w *encoding) cluster(c *ir.Cluster, f *faults) {
+	w.required(1, c.Name)
+	if c.Discovery == ir.DiscoveryEDS {
+		w.message(fieldEDSConfig, &clusterv3.Cluster_EdsClusterConfig{EdsConfig: ads, ServiceName: c.EndpointSet})
+	}
+	if c.ConnectTimeoutMillis != 0 {
+		w.odd = w.odd || c.ConnectTimeoutMillis < 0
+		w.millis(4, c.ConnectTimeoutMillis)
+	}
 	policy, known := lbPolicies[c.LoadBalancer]
 	if !known {
 		f.add(codeValue, "lb_policy", "%q is none of round_robin, least_request, ring_hash, maglev", c.LoadBalancer)
 	}
-	out := &clusterv3.Cluster{Name: c.Name, AltStatName: c.StatName, LbPolicy: policy}
-	if c.ConnectTimeoutMillis != 0 {
-		out.ConnectTimeout = millis(c.ConnectTimeoutMillis)
-	}
-	discovery(out, c, f)
-	if o := protocolOptions(c, f); o != nil {
-		out.TypedExtensionProtocolOptions = map[string]*anypb.Any{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": o}
-	}
-	if len(c.CircuitBreakers) > 0 {
-		out.CircuitBreakers = circuitBreakers(c.CircuitBreakers, f)
-	}
-	if k := c.Keepalive; k != nil {
-		out.UpstreamConnectionOptions = &clusterv3.UpstreamConnectionOptions{TcpKeepalive: &corev3.TcpKeepalive{
-			KeepaliveProbes: optional(k.Probes), KeepaliveTime: optional(k.Time), KeepaliveInterval: optional(k.Interval),
-		}}
-	}
+	w.number(6, uint64(policy))
 	for i := range c.HealthChecks {
 		h := healthCheck(&c.HealthChecks[i], f)
 		if len(c.HealthChecks) > 1 {
 			h.Name = strconv.Itoa(i) // Envoy refuses several without names.
 		}
-		out.HealthChecks = append(out.HealthChecks, h)
+		w.message(8, h)
+	}
+	if len(c.CircuitBreakers) > 0 {
+		w.message(10, circuitBreakers(c.CircuitBreakers, f))
 	}
 	if c.TLS != nil {
-		out.TransportSocket = upstreamTLS(c.TLS, f)
+		w.message(24, upstreamTLS(c.TLS, f))
 	}
-	return out
+	w.text(28, c.StatName) // alt_stat_name
+	if k := c.Keepalive; k != nil {
+		w.message(30, &clusterv3.UpstreamConnectionOptions{TcpKeepalive: &corev3.TcpKeepalive{
+			KeepaliveProbes: optional(k.Probes), KeepaliveTime: optional(k.Time), KeepaliveInterval: optional(k.Interval),
+		}})
+	}
+	if c.Discovery != ir.DiscoveryEDS {
+		w.loadAssignment(c)
+	}
+	if o := protocolOptions(c, f); o != nil {
+		w.packed(36, "envoy.extensions.upstreams.http.v3.HttpProtocolOptions", o)
+	}
+	w.discovery(c, f)
+}
+
+// checkCluster applies the cluster's protobuf rules.
+func (w *encoding) checkCluster(f *faults) {
+	if m := (&clusterv3.Cluster{}); w.decode(0, m, f) {
+		f.check("", m)
+	}
 }
 
 func optional(n *uint32) *wrapperspb.UInt32Value {
@@ -64,25 +79,46 @@ func optional(n *uint32) *wrapperspb.UInt32Value {
 	return wrapperspb.UInt32(*n)
 }
 
-// discovery says how the endpoints are found.
-func discovery(out *clusterv3.Cluster, c *ir.Cluster, f *faults) {
+// discovery appends how the endpoints are found: Cluster.type or cluster_type.
+func (w *encoding) discovery(c *ir.Cluster, f *faults) {
 	switch c.Discovery {
 	case ir.DiscoveryEDS:
-		out.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS}
-		out.EdsClusterConfig = &clusterv3.Cluster_EdsClusterConfig{EdsConfig: ads, ServiceName: c.EndpointSet}
-		return
+		w.value(fieldClusterType, uint64(clusterv3.Cluster_EDS))
 	case ir.DiscoveryStatic:
-		out.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
+		w.value(fieldClusterType, uint64(clusterv3.Cluster_STATIC))
 	case ir.DiscoveryStrictDNS, ir.DiscoveryLogicalDNS:
-		out.ClusterDiscoveryType = &clusterv3.Cluster_ClusterType{ClusterType: dnsCluster(c, f)}
+		w.dnsCluster(38, c, f)
 	default:
 		f.add(codeValue, "type", "discovery %q is none of strict_dns, logical_dns, static, eds", c.Discovery)
 	}
-	targets := &endpointv3.LocalityLbEndpoints{LbEndpoints: []*endpointv3.LbEndpoint{lbEndpoint(c.Host, c.Port)}}
+}
+
+// loadAssignment appends the targets of a cluster that finds them itself.
+func (w *encoding) loadAssignment(c *ir.Cluster) {
+	assignment := w.begin(fieldLoadAssignment)
+	w.required(1, c.Name)
+	locality := w.begin(2)
+	w.lbEndpoint(c.Host, c.Port)
 	for _, t := range c.More {
-		targets.LbEndpoints = append(targets.LbEndpoints, lbEndpoint(t.Host, t.Port))
+		w.lbEndpoint(t.Host, t.Port)
 	}
-	out.LoadAssignment = &endpointv3.ClusterLoadAssignment{ClusterName: c.Name, Endpoints: []*endpointv3.LocalityLbEndpoints{targets}}
+	w.end(locality)
+	w.end(assignment)
+}
+
+// lbEndpoint appends LocalityLbEndpoints.lb_endpoints: an endpoint with an address that is a socket address.
+func (w *encoding) lbEndpoint(host string, port uint32) {
+	lb := w.begin(2)
+	endpoint := w.begin(1)
+	address := w.begin(1)
+	socket := w.begin(1)
+	w.required(2, host)
+	w.odd = w.odd || port > 65535
+	w.value(3, uint64(port))
+	w.end(socket)
+	w.end(address)
+	w.end(endpoint)
+	w.end(lb)
 }
 
 var dnsFamilies = map[string]dnscommonv3.DnsLookupFamily{
@@ -92,17 +128,24 @@ var dnsFamilies = map[string]dnscommonv3.DnsLookupFamily{
 	"auto": dnscommonv3.DnsLookupFamily_AUTO,
 }
 
-// dnsCluster builds the cluster extension that replaces the deprecated fields dns_lookup_family and respect_dns_ttl.
-func dnsCluster(c *ir.Cluster, f *faults) *clusterv3.Cluster_CustomClusterType {
+// dnsCluster appends the cluster extension that replaces the deprecated fields dns_lookup_family and respect_dns_ttl: an
+// extensions.clusters.dns.v3.DnsCluster.
+func (w *encoding) dnsCluster(n protowire.Number, c *ir.Cluster, f *faults) {
 	family, known := dnsFamilies[c.DNSFamily]
 	if !known {
 		f.add(codeValue, "cluster_type.dns_lookup_family", "%q is none of v4, v6, auto", c.DNSFamily)
 	}
-	return &clusterv3.Cluster_CustomClusterType{Name: "envoy.cluster.dns", TypedConfig: f.pack("cluster_type", &dnsv3.DnsCluster{
-		DnsLookupFamily:              family,
-		RespectDnsTtl:                c.RespectDNSTTL,
-		AllAddressesInSingleEndpoint: c.Discovery == ir.DiscoveryLogicalDNS,
-	})}
+	at := w.begin(n)
+	w.member(1, "envoy.cluster.dns")
+	config := w.begin(2)
+	w.member(1, typePrefix+"envoy.extensions.clusters.dns.v3.DnsCluster")
+	value := w.begin(2)
+	w.flag(5, c.RespectDNSTTL)
+	w.number(8, uint64(family))
+	w.flag(9, c.Discovery == ir.DiscoveryLogicalDNS) // all_addresses_in_single_endpoint
+	w.end(value)
+	w.end(config)
+	w.end(at)
 }
 
 func circuitBreakers(list []ir.CircuitBreaker, f *faults) *clusterv3.CircuitBreakers {

@@ -57,6 +57,8 @@ type Emitter struct {
 	standIn *ir.Resource
 	units   Units
 	refused refusals
+	// encoding is work space.
+	encoding encoding
 }
 
 // reservedClusters are those of Bootstrap, and the one without endpoints.
@@ -177,9 +179,11 @@ func (e *Emitter) cluster(c *ir.Cluster, old *unit[ir.Cluster]) *unit[ir.Cluster
 		return old
 	}
 	e.units.Clusters++
-	m := clusterMessage(c, &f)
-	f.check("", m)
-	u := finish[ir.Cluster](e, ir.TypeCluster, ir.UnitCluster, c.Name, f.marshal("", m), c.Origins, f)
+	w := &e.encoding
+	w.reset()
+	w.cluster(c, &f)
+	w.checkCluster(&f)
+	u := finish[ir.Cluster](e, ir.TypeCluster, ir.UnitCluster, c.Name, w.bytes(), c.Origins, f)
 	if u.resource != nil && c.Discovery == ir.DiscoveryEDS {
 		u.resource.EndpointSet = c.EndpointSet
 	}

@@ -113,7 +113,7 @@ func messages(prog *ir.Program) ([]*routev3.RouteConfiguration, []*clusterv3.Clu
 		for _, v := range rc.VirtualHosts {
 			h := &routev3.VirtualHost{Name: v.Name, Domains: v.Domains}
 			for _, r := range v.Routes {
-				h.Routes = append(h.Routes, routeMessage(r, all, services{}, &f))
+				h.Routes = append(h.Routes, decoded(&routev3.Route{}, func(w *encoding) { w.route(r, all, services{}, &f) }))
 			}
 			m.VirtualHosts = append(m.VirtualHosts, h)
 		}
@@ -121,9 +121,19 @@ func messages(prog *ir.Program) ([]*routev3.RouteConfiguration, []*clusterv3.Clu
 	}
 	var clusters []*clusterv3.Cluster
 	for _, c := range prog.Clusters {
-		clusters = append(clusters, clusterMessage(c, &f))
+		clusters = append(clusters, decoded(&clusterv3.Cluster{}, func(w *encoding) { w.cluster(c, &f) }))
 	}
 	return rcs, clusters
+}
+
+// decoded returns the message that is encoded.
+func decoded[M proto.Message](m M, encode func(w *encoding)) M {
+	w := &encoding{}
+	encode(w)
+	if err := proto.Unmarshal(w.b, m); err != nil {
+		panic(err)
+	}
+	return m
 }
 
 func TestOneChangedRoute(t *testing.T) {

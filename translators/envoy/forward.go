@@ -1,12 +1,15 @@
 package envoy
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -17,48 +20,61 @@ import (
 // member's share of the requests is answered 503. It is served only where something needs it.
 const unavailable = "chancery_unavailable"
 
-// routeAction builds the action of a route that forwards. present tells which clusters exist; the others give way to
-// the unavailable cluster, and mirrors to them are dropped.
-func routeAction(w *ir.Forward, m *ir.Match, present func(string) bool, f *faults) *routev3.RouteAction {
-	out := &routev3.RouteAction{Timeout: timeout("route.timeout", w.TimeoutMillis, f)}
-	weights("route.weighted_clusters", w.Clusters, f)
-	if len(w.Clusters) == 1 && noChanges(&w.Clusters[0]) {
-		out.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: orUnavailable(w.Clusters[0].Cluster, present)}
-	} else {
-		out.ClusterSpecifier = &routev3.RouteAction_WeightedClusters{WeightedClusters: weightedClusters(w.Clusters, present, f)}
+// routeAction appends the action of a route that forwards, a config.route.v3.RouteAction. present tells which clusters exist; the
+// others give way to the unavailable cluster, and mirrors to them are dropped.
+func (w *encoding) routeAction(n protowire.Number, to *ir.Forward, m *ir.Match, present func(string) bool, f *faults) {
+	at := w.begin(n)
+	prefix, expression := rewrite(to, m, f)
+	w.text(5, prefix)
+	w.timeout(8, "route.timeout", to.TimeoutMillis, f)
+	if to.Retry != nil {
+		w.message(9, retryPolicy(to.Retry, f))
 	}
-	rewrite(out, w, m, f)
-	switch {
-	case w.AutoHostRewrite:
-		out.HostRewriteSpecifier = &routev3.RouteAction_AutoHostRewrite{AutoHostRewrite: wrapperspb.Bool(true)}
-	case w.HostRewrite != "":
-		out.HostRewriteSpecifier = &routev3.RouteAction_HostRewriteLiteral{HostRewriteLiteral: w.HostRewrite}
-	}
-	if w.IdleTimeoutMillis != nil {
-		out.IdleTimeout = timeout("route.idle_timeout", *w.IdleTimeoutMillis, f)
-	}
-	if w.Retry != nil {
-		out.RetryPolicy = retryPolicy(w.Retry, f)
-	}
-	switch w.Priority {
+	switch to.Priority {
 	case "", "default":
 	case "high":
-		out.Priority = corev3.RoutingPriority_HIGH
+		w.number(11, uint64(corev3.RoutingPriority_HIGH))
 	default:
-		f.add(codeValue, "route.priority", "%q is none of default, high", w.Priority)
+		f.add(codeValue, "route.priority", "%q is none of default, high", to.Priority)
 	}
-	for _, u := range w.Upgrades {
-		out.UpgradeConfigs = append(out.UpgradeConfigs, &routev3.RouteAction_UpgradeConfig{UpgradeType: u})
+	for i := range to.Hash {
+		w.message(15, hashPolicy(&to.Hash[i], f))
 	}
-	for i := range w.Mirrors {
-		if present(w.Mirrors[i].Cluster) {
-			out.RequestMirrorPolicies = append(out.RequestMirrorPolicies, mirrorPolicy(&w.Mirrors[i], f))
+	if to.IdleTimeoutMillis != nil {
+		w.timeout(24, "route.idle_timeout", *to.IdleTimeoutMillis, f)
+	}
+	for _, u := range to.Upgrades {
+		w.message(25, &routev3.RouteAction_UpgradeConfig{UpgradeType: u})
+	}
+	for i := range to.Mirrors {
+		if present(to.Mirrors[i].Cluster) {
+			w.message(30, mirrorPolicy(&to.Mirrors[i], f))
 		}
 	}
-	for i := range w.Hash {
-		out.HashPolicy = append(out.HashPolicy, hashPolicy(&w.Hash[i], f))
+	if expression != nil {
+		w.message(32, expression)
 	}
-	return out
+	weights("route.weighted_clusters", to.Clusters, f)
+	if len(to.Clusters) == 1 && noChanges(&to.Clusters[0]) {
+		cluster := orUnavailable(to.Clusters[0].Cluster, present)
+		w.odd = w.odd || cluster == ""
+		w.member(1, cluster)
+	} else {
+		w.message(3, weightedClusters(to.Clusters, present, f))
+	}
+	switch {
+	case to.AutoHostRewrite:
+		w.wrapped(7, true)
+	case to.HostRewrite != "":
+		w.member(6, to.HostRewrite)
+	}
+	w.end(at)
+}
+
+// timeout appends milliseconds to a field in which Envoy takes nothing negative, though its protobuf rules do not say so.
+func (w *encoding) timeout(n protowire.Number, path string, ms int64, f *faults) {
+	nonNegative(path, ms, f)
+	w.millis(n, ms)
 }
 
 func orUnavailable(cluster string, present func(string) bool) string {
@@ -88,27 +104,26 @@ func weightedClusters(targets []ir.WeightedCluster, present func(string) bool, f
 	return out
 }
 
-// rewrite sets the path rewrite. Envoy reads an empty prefix_rewrite as none, so that "" becomes "/". Taking a whole
-// segment prefix off would leave "//b" of "/a/b", so that it is done by expression.
-func rewrite(out *routev3.RouteAction, w *ir.Forward, m *ir.Match, f *faults) {
+// rewrite returns the path rewrite, by prefix or by expression. Envoy reads an empty prefix_rewrite as none, so that "" becomes
+// "/". Taking a whole segment prefix off would leave "//b" of "/a/b", so that it is done by expression.
+func rewrite(to *ir.Forward, m *ir.Match, f *faults) (prefix string, expression *matcherv3.RegexMatchAndSubstitute) {
 	switch {
-	case w.RegexRewrite != nil && w.PrefixRewrite != nil:
+	case to.RegexRewrite != nil && to.PrefixRewrite != nil:
 		f.add(codeValue, "route.regex_rewrite", "a route rewrites by prefix or by expression, not by both")
-	case w.RegexRewrite != nil:
-		out.RegexRewrite = regexRewrite("route.regex_rewrite", w.RegexRewrite, f)
-	case w.PrefixRewrite == nil:
-	case m.PathKind == ir.PathSegments && strings.Trim(m.Path, "/") != "" && strings.Trim(*w.PrefixRewrite, "/") == "":
+	case to.RegexRewrite != nil:
+		return "", regexRewrite("route.regex_rewrite", to.RegexRewrite, f)
+	case to.PrefixRewrite == nil:
+	case m.PathKind == ir.PathSegments && strings.Trim(m.Path, "/") != "" && strings.Trim(*to.PrefixRewrite, "/") == "":
 		flags := ""
 		if m.IgnoreCase {
 			flags = "(?i)"
 		}
 		pattern := flags + "^" + regexp.QuoteMeta(strings.TrimRight(m.Path, "/")) + "/*"
-		out.RegexRewrite = regexRewrite("route.regex_rewrite", &ir.RegexRewrite{Pattern: pattern, Substitution: "/"}, f)
-	case *w.PrefixRewrite == "":
-		out.PrefixRewrite = "/"
+		return "", regexRewrite("route.regex_rewrite", &ir.RegexRewrite{Pattern: pattern, Substitution: "/"}, f)
 	default:
-		out.PrefixRewrite = *w.PrefixRewrite
+		return cmp.Or(*to.PrefixRewrite, "/"), nil
 	}
+	return "", nil
 }
 
 func retryPolicy(r *ir.RetryPolicy, f *faults) *routev3.RetryPolicy {
@@ -156,10 +171,14 @@ func hashPolicy(h *ir.HashPolicy, f *faults) *routev3.RouteAction_HashPolicy {
 
 // timeout is millis for fields in which Envoy takes nothing negative, though its protobuf rules do not say so.
 func timeout(path string, ms int64, f *faults) *durationpb.Duration {
+	nonNegative(path, ms, f)
+	return millis(ms)
+}
+
+func nonNegative(path string, ms int64, f *faults) {
 	if ms < 0 {
 		f.add(codeValue, path, "%d ms is below zero", ms)
 	}
-	return millis(ms)
 }
 
 // millis turns milliseconds into a duration without overflow.

@@ -4,90 +4,102 @@ import (
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
-	"google.golang.org/protobuf/types/known/wrapperspb"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
-// routeMatch builds the condition of a route.
-func routeMatch(m *ir.Match, f *faults) *routev3.RouteMatch {
-	out := &routev3.RouteMatch{}
+// routeMatch appends the condition of a route, a config.route.v3.RouteMatch.
+func (w *encoding) routeMatch(n protowire.Number, m *ir.Match, f *faults) {
+	at := w.begin(n)
+	if m.IgnoreCase && m.PathKind != ir.PathRegex {
+		w.wrapped(4, false)
+	}
+	for i := range m.Headers {
+		w.headerMatcher(6, &m.Headers[i], f)
+	}
+	for i := range m.Query {
+		w.queryMatcher(7, &m.Query[i], f)
+	}
+	if m.Fraction != nil {
+		w.message(9, runtimeFraction("match.runtime_fraction", m.Fraction, f))
+	}
 	switch m.PathKind {
 	case ir.PathPrefix:
-		out.PathSpecifier = &routev3.RouteMatch_Prefix{Prefix: m.Path}
+		w.member(1, m.Path)
 	case ir.PathExact:
-		out.PathSpecifier = &routev3.RouteMatch_Path{Path: m.Path}
+		w.member(2, m.Path)
 	case ir.PathRegex:
-		out.PathSpecifier = &routev3.RouteMatch_SafeRegex{SafeRegex: regex("match.safe_regex", m.Path, f)}
+		w.message(10, regex("match.safe_regex", m.Path, f))
 	case ir.PathSegments:
 		if p := strings.TrimRight(m.Path, "/"); p == "" {
-			out.PathSpecifier = &routev3.RouteMatch_Prefix{Prefix: "/"}
+			w.member(1, "/")
 		} else {
-			out.PathSpecifier = &routev3.RouteMatch_PathSeparatedPrefix{PathSeparatedPrefix: p}
+			w.odd = w.odd || strings.ContainsAny(p, "?#") || len(p) < 2
+			w.member(14, p)
 		}
 	default:
 		f.add(codeValue, "match", "path kind %q is none of prefix, exact, regex, segments", m.PathKind)
 	}
-	if m.IgnoreCase && m.PathKind != ir.PathRegex {
-		out.CaseSensitive = wrapperspb.Bool(false)
-	}
-	for i := range m.Headers {
-		out.Headers = append(out.Headers, headerMatcher(&m.Headers[i], f))
-	}
-	for i := range m.Query {
-		out.QueryParameters = append(out.QueryParameters, queryMatcher(&m.Query[i], f))
-	}
-	if m.Fraction != nil {
-		out.RuntimeFraction = runtimeFraction("match.runtime_fraction", m.Fraction, f)
-	}
-	return out
+	w.end(at)
 }
 
-func headerMatcher(m *ir.ValueMatch, f *faults) *routev3.HeaderMatcher {
+// headerMatcher appends a config.route.v3.HeaderMatcher.
+func (w *encoding) headerMatcher(n protowire.Number, m *ir.ValueMatch, f *faults) {
 	if !token(strings.TrimPrefix(m.Name, ":")) {
 		f.add(codeHeaderName, "match.headers", "%q is no header name", m.Name)
 	}
-	out := &routev3.HeaderMatcher{Name: m.Name, InvertMatch: m.Invert}
+	at := w.begin(n)
+	w.required(1, m.Name)
+	w.flag(8, m.Invert)
 	if m.Kind == ir.ValuePresent {
-		out.HeaderMatchSpecifier = &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}
+		w.value(7, 1)
 	} else {
-		out.HeaderMatchSpecifier = &routev3.HeaderMatcher_StringMatch{StringMatch: stringMatcher("match.headers", m, f)}
+		w.stringMatcher(13, "match.headers", m, f)
 	}
-	return out
+	w.end(at)
 }
 
-func queryMatcher(m *ir.ValueMatch, f *faults) *routev3.QueryParameterMatcher {
+// queryMatcher appends a config.route.v3.QueryParameterMatcher.
+func (w *encoding) queryMatcher(n protowire.Number, m *ir.ValueMatch, f *faults) {
 	if m.Invert {
 		f.add(codeValue, "match.query_parameters", "parameter %q: Envoy cannot invert a query parameter match", m.Name)
 	}
-	out := &routev3.QueryParameterMatcher{Name: m.Name}
+	at := w.begin(n)
+	w.required(1, m.Name)
+	w.odd = w.odd || len(m.Name) > maxParameter
 	if m.Kind == ir.ValuePresent {
-		out.QueryParameterMatchSpecifier = &routev3.QueryParameterMatcher_PresentMatch{PresentMatch: true}
+		w.value(6, 1)
 	} else {
-		out.QueryParameterMatchSpecifier = &routev3.QueryParameterMatcher_StringMatch{StringMatch: stringMatcher("match.query_parameters", m, f)}
+		w.stringMatcher(5, "match.query_parameters", m, f)
 	}
-	return out
+	w.end(at)
 }
 
-func stringMatcher(path string, m *ir.ValueMatch, f *faults) *matcherv3.StringMatcher {
-	out := &matcherv3.StringMatcher{IgnoreCase: m.IgnoreCase}
+// maxParameter is the longest name of a query parameter that Envoy's protobuf rules allow, in bytes.
+const maxParameter = 1024
+
+// stringMatcher appends a type.matcher.v3.StringMatcher.
+func (w *encoding) stringMatcher(n protowire.Number, path string, m *ir.ValueMatch, f *faults) {
+	at := w.begin(n)
+	w.flag(6, m.IgnoreCase && m.Kind != ir.ValueRegex) // Envoy: "has no effect for the regex matcher".
 	switch m.Kind {
 	case ir.ValueExact:
-		out.MatchPattern = &matcherv3.StringMatcher_Exact{Exact: m.Value}
+		w.member(1, m.Value)
 	case ir.ValuePrefix:
-		out.MatchPattern = &matcherv3.StringMatcher_Prefix{Prefix: m.Value}
+		w.odd = w.odd || m.Value == ""
+		w.member(2, m.Value)
 	case ir.ValueSuffix:
-		out.MatchPattern = &matcherv3.StringMatcher_Suffix{Suffix: m.Value}
+		w.odd = w.odd || m.Value == ""
+		w.member(3, m.Value)
 	case ir.ValueRegex:
-		out.IgnoreCase = false // Envoy: "has no effect for the regex matcher".
-		out.MatchPattern = &matcherv3.StringMatcher_SafeRegex{SafeRegex: regex(path+".safe_regex", m.Value, f)}
+		w.message(5, regex(path+".safe_regex", m.Value, f))
 	default:
 		f.add(codeValue, path, "value kind %q is none of exact, regex, prefix, suffix, present", m.Kind)
 	}
-	return out
+	w.end(at)
 }
 
 // regex builds a matcher and refuses what RE2 cannot parse: Envoy would refuse the whole route configuration.

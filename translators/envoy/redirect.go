@@ -3,6 +3,7 @@ package envoy
 import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
@@ -16,29 +17,31 @@ var redirectCodes = map[uint32]routev3.RedirectAction_RedirectResponseCode{
 	308: routev3.RedirectAction_PERMANENT_REDIRECT,
 }
 
-// redirectAction builds a redirection. https_redirect alone drops ":80" and keeps any other port that the client wrote; a
-// port_redirect of 443 would write ":443" out (both measured on Envoy 1.40).
-func redirectAction(r *ir.Redirect, f *faults) *routev3.RedirectAction {
+// redirectAction appends a redirection, a config.route.v3.RedirectAction. https_redirect alone drops ":80" and keeps any other
+// port that the client wrote; a port_redirect of 443 would write ":443" out (both measured on Envoy 1.40).
+func (w *encoding) redirectAction(n protowire.Number, r *ir.Redirect, f *faults) {
+	at := w.begin(n)
+	w.text(1, r.Host)
 	code, known := redirectCodes[r.Code]
 	if !known {
 		f.add(codeValue, "redirect.response_code", "%d is none of 301, 302, 303, 307, 308", r.Code)
 	}
-	out := &routev3.RedirectAction{HostRedirect: r.Host, PortRedirect: r.Port, ResponseCode: code}
-	switch {
-	case r.HTTPS:
-		out.SchemeRewriteSpecifier = &routev3.RedirectAction_HttpsRedirect{HttpsRedirect: true}
-	case r.Scheme != "":
-		out.SchemeRewriteSpecifier = &routev3.RedirectAction_SchemeRedirect{SchemeRedirect: r.Scheme}
+	w.number(3, uint64(code))
+	w.number(8, uint64(r.Port))
+	if r.HTTPS {
+		w.value(4, 1)
+	} else {
+		w.text(7, r.Scheme)
 	}
 	switch {
 	case r.Path != "":
-		out.PathRewriteSpecifier = &routev3.RedirectAction_PathRedirect{PathRedirect: r.Path}
+		w.member(2, r.Path)
 	case r.PrefixRewrite != nil:
-		out.PathRewriteSpecifier = &routev3.RedirectAction_PrefixRewrite{PrefixRewrite: *r.PrefixRewrite}
+		w.member(5, *r.PrefixRewrite)
 	case r.RegexRewrite != nil:
-		out.PathRewriteSpecifier = &routev3.RedirectAction_RegexRewrite{RegexRewrite: regexRewrite("redirect.regex_rewrite", r.RegexRewrite, f)}
+		w.message(9, regexRewrite("redirect.regex_rewrite", r.RegexRewrite, f))
 	}
-	return out
+	w.end(at)
 }
 
 func regexRewrite(path string, r *ir.RegexRewrite, f *faults) *matcherv3.RegexMatchAndSubstitute {

@@ -4,63 +4,73 @@ import (
 	"net/http"
 	"slices"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
-// routeMessage builds one route. present tells which clusters exist; asked is routeFilters'.
-func routeMessage(r *ir.Route, present func(string) bool, asked services, f *faults) *routev3.Route {
-	out := &routev3.Route{
-		Name:                    r.Name,
-		Match:                   routeMatch(&r.Match, f),
-		RequestHeadersToAdd:     headersToAdd("request", r.RequestHeaders.Add, f),
-		RequestHeadersToRemove:  headersToRemove("request", r.RequestHeaders.Remove, f),
-		ResponseHeadersToAdd:    headersToAdd("response", r.ResponseHeaders.Add, f),
-		ResponseHeadersToRemove: headersToRemove("response", r.ResponseHeaders.Remove, f),
+// route appends the fields of one config.route.v3.Route. present tells which clusters exist; asked is routeFilters'.
+func (w *encoding) route(r *ir.Route, present func(string) bool, asked services, f *faults) {
+	w.routeMatch(1, &r.Match, f)
+	for _, h := range headersToAdd("request", r.RequestHeaders.Add, f) {
+		w.trusted(9, h)
 	}
+	for _, h := range headersToAdd("response", r.ResponseHeaders.Add, f) {
+		w.trusted(10, h)
+	}
+	for _, n := range headersToRemove("response", r.ResponseHeaders.Remove, f) {
+		w.member(11, n)
+	}
+	for _, n := range headersToRemove("request", r.RequestHeaders.Remove, f) {
+		w.member(12, n)
+	}
+	filters := routeFilters(r, asked, f)
+	for _, name := range sortedKeys(filters) {
+		w.packed(13, name, filters[name])
+	}
+	w.text(14, r.Name)
 	actions := 0
 	if r.Forward != nil {
 		actions++
-		out.Action = &routev3.Route_Route{Route: routeAction(r.Forward, &r.Match, present, f)}
+		w.routeAction(2, r.Forward, &r.Match, present, f)
 	}
 	if r.Redirect != nil {
 		actions++
-		out.Action = &routev3.Route_Redirect{Redirect: redirectAction(r.Redirect, f)}
+		w.redirectAction(3, r.Redirect, f)
 	}
 	if r.Direct != nil {
 		actions++
-		out.Action = &routev3.Route_DirectResponse{DirectResponse: directResponse(r.Direct, f)}
+		w.directResponse(7, r.Direct, f)
 	}
 	if actions != 1 {
 		f.add(codeValue, "action", "a route has exactly one action, this one has %d", actions)
 	}
-	out.TypedPerFilterConfig = routeFilters(r, asked, f)
-	return out
 }
 
-func directResponse(d *ir.DirectResponse, f *faults) *routev3.DirectResponseAction {
-	out := &routev3.DirectResponseAction{Status: d.Status}
+// directResponse appends a config.route.v3.DirectResponseAction.
+func (w *encoding) directResponse(n protowire.Number, d *ir.DirectResponse, f *faults) {
+	at := w.begin(n)
+	w.number(1, uint64(d.Status))
+	w.odd = w.odd || d.Status < 200 || d.Status >= 600
 	if d.Body != "" {
 		if len(d.Body) > maxBody {
 			f.add(codeValue, "direct_response.body", "it has %d bytes, Envoy takes %d", len(d.Body), maxBody)
 		}
-		out.Body = &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: d.Body}}
+		body := w.begin(2)
+		w.member(3, d.Body)
+		w.end(body)
 	}
-	return out
+	w.end(at)
 }
 
 // maxBody is RouteConfiguration.max_direct_response_body_size_bytes' default.
 const maxBody = 4096
 
-// closedRoute answers 503 to what the route would have taken, so that no wider route takes it instead.
-func closedRoute(r *ir.Route, f *faults) *routev3.Route {
-	return &routev3.Route{
-		Name:   r.Name,
-		Match:  routeMatch(&r.Match, f),
-		Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: http.StatusServiceUnavailable}},
-	}
+// closedRoute appends a route that answers 503 to what the route would have taken, so that no wider route takes it instead.
+func (w *encoding) closedRoute(r *ir.Route, f *faults) {
+	w.routeMatch(1, &r.Match, f)
+	w.text(14, r.Name)
+	w.directResponse(7, &ir.DirectResponse{Status: http.StatusServiceUnavailable}, f)
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -90,10 +90,18 @@ func (e *Emitter) buildPart(r *ir.Route, missing []string) *part {
 			p.diagnostics = append(p.diagnostics, gone.diagnostics(unitName("route", r.Name), "answers 503 to a share of its requests", r.Origins)...)
 		}
 	}
-	m := routeMessage(r, func(name string) bool { return !slices.Contains(missing, name) }, e.asked, &f)
+	w := &e.encoding
+	w.reset()
+	start := w.begin(fieldRoutes)
+	w.route(r, func(name string) bool { return !slices.Contains(missing, name) }, e.asked, &f)
 	programSizes(r, e.maxProgram, &f)
-	checkRoute(m, &f)
-	p.framed, p.hash = f.framed("", fieldRoutes, m)
+	w.checkRoute(start, &f)
+	if len(r.RequestHeaders.Add) > maxHeaders || len(r.ResponseHeaders.Add) > maxHeaders {
+		f.add(codeRule, "request_headers_to_add", "there are more than %d headers", maxHeaders)
+	}
+	w.end(start)
+	p.framed = w.bytes()
+	p.hash = contentHash(content(p.framed))
 	if len(f) == 0 {
 		p.id = e.refused.show(ir.UnitRoute, r.Name, content(p.framed), p.hash, r.Origins, &f)
 	}
@@ -106,13 +114,11 @@ func (e *Emitter) buildPart(r *ir.Route, missing []string) *part {
 
 // checkRoute applies the route's protobuf rules but for its own headers: headersToAdd has been stricter already, and their regular
 // expressions are the dearest part.
-func checkRoute(m *routev3.Route, f *faults) {
-	request, response := m.RequestHeadersToAdd, m.ResponseHeadersToAdd
-	m.RequestHeadersToAdd, m.ResponseHeadersToAdd = nil, nil
-	f.check("", m)
-	m.RequestHeadersToAdd, m.ResponseHeadersToAdd = request, response
-	if len(request) > maxHeaders || len(response) > maxHeaders {
-		f.add(codeRule, "request_headers_to_add", "there are more than %d headers", maxHeaders)
+func (w *encoding) checkRoute(start int, f *faults) {
+	m := &routev3.Route{}
+	if w.decode(start, m, f) {
+		m.RequestHeadersToAdd, m.ResponseHeadersToAdd = nil, nil
+		f.check("", m)
 	}
 }
 
@@ -123,10 +129,15 @@ const maxHeaders = 1000
 // route takes it. A route whose very match is at fault is left out.
 func (e *Emitter) closePart(r *ir.Route, p *part, reasons faults) *part {
 	var f faults
-	m := closedRoute(r, &f)
+	w := &e.encoding
+	w.reset()
+	start := w.begin(fieldRoutes)
+	w.closedRoute(r, &f)
 	matchProgramSizes(&r.Match, e.maxProgram, &f)
-	f.check("", m)
-	p.framed, p.hash = f.framed("", fieldRoutes, m)
+	w.checkRoute(start, &f)
+	w.end(start)
+	p.framed = w.bytes()
+	p.hash = contentHash(content(p.framed))
 	effect := closed
 	if len(f) == 0 {
 		p.id = e.refused.show(ir.UnitRoute, r.Name, content(p.framed), p.hash, r.Origins, &f)
