@@ -38,6 +38,7 @@ type mortal struct {
 	*gateway
 	args    []string
 	state   string // the directory
+	ads     int    // the port
 	process *exec.Cmd
 	output  *os.File // no pipe, which the Envoy that outlives the program would hold
 }
@@ -52,7 +53,7 @@ func startMortal(t *testing.T, files map[string]string) *mortal {
 		t.Fatal(err)
 	}
 	p := freePorts(t, 4)
-	m := &mortal{gateway: &gateway{t: t, dir: t.TempDir(), health: p[0], admin: p[1]}}
+	m := &mortal{gateway: &gateway{t: t, dir: t.TempDir(), health: p[0], admin: p[1]}, ads: p[3]}
 	for name, content := range files {
 		m.write(name, content)
 	}
@@ -240,6 +241,7 @@ func TestChaos(t *testing.T) {
 		{name: "kept connections", url: web + "/still/x", host: "web.example.com", backend: "a", path: "/x", client: &http.Client{Transport: &http.Transport{}}},
 		{name: "new connections", url: web + "/still/x", host: "web.example.com", backend: "a", path: "/x", client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}},
 		{name: "long responses", url: web + "/still/slow", host: "web.example.com", backend: "a", path: "/slow", client: &http.Client{Transport: &http.Transport{}}},
+		{name: "responses that drip", url: web + "/still/drip", host: "web.example.com", backend: "a", path: "/drip", client: &http.Client{Transport: &http.Transport{}}},
 		{name: "HTTP/2", url: secure + "/still/y", host: "tls.example.com", backend: "b", path: "/y", client: &http.Client{Transport: &http.Transport{TLSClientConfig: insecure(), ForceAttemptHTTP2: true}}},
 		{name: "new TLS connections", url: secure + "/still/y", host: "tls.example.com", backend: "b", path: "/y", client: &http.Client{Transport: &http.Transport{TLSClientConfig: insecure(), DisableKeepAlives: true}}},
 	}
@@ -267,9 +269,9 @@ func TestChaos(t *testing.T) {
 	length := chaosTime(t)
 	begun := time.Now()
 	var goroutines, heap float64
-	for i := 0; time.Since(begun) < length || len(kinds) < 8; i++ {
+	for i := 0; time.Since(begun) < length || len(kinds) < 12; i++ {
 		to := []string{"a", "b"}[r.IntN(2)]
-		all := []string{"route", "cluster", "endpoint", "certificate", "host", "bad route", "bad certificate", "kill validator"}
+		all := []string{"route", "cluster", "endpoint", "certificate", "host", "bad route", "bad certificate", "bad object", "broken file", "kill validator", "disconnect"}
 		if time.Since(begun) < length/2 {
 			all = append(all, "kill program")
 		} else if goroutines == 0 {
@@ -320,6 +322,14 @@ func TestChaos(t *testing.T) {
 			eventually(t, "the bad certificate is found", func() bool { return m.finding("CH-PROOF-011", "Secret/tls") != "" })
 			m.write("secret.yaml", ca.secret("tls", "tls.example.com"))
 			eventually(t, "the finding is gone", func() bool { return m.finding("CH-PROOF-011", "Secret/tls") == "" })
+		case "bad object":
+			m.write("bad-object.yaml", object("Mapping", "worse", fmt.Sprintf(`hostname: web.example.com, prefix: "/still[%d(", prefix_regex: true, service: x`, i)))
+		case "broken file":
+			m.write("broken.yaml", []string{"a: [\n", mapping("mended", "web.example.com", "/mended/", to, "")}[i%2])
+		case "disconnect":
+			if m.disconnect() == 0 {
+				kinds[kind]-- // Envoy is not connected at this moment
+			}
 		case "kill validator":
 			if pid := m.validator(); pid != 0 {
 				syscall.Kill(pid, syscall.SIGKILL) // may be gone
@@ -338,6 +348,9 @@ func TestChaos(t *testing.T) {
 			t.Errorf("%s: %d of %d requests for what was not edited failed, the first: %s", p.name, n, p.asked.Load(), *p.first.Load())
 		}
 		t.Logf("%s: %d requests", p.name, p.asked.Load())
+	}
+	if kinds["disconnect"] == 0 {
+		t.Error("no xDS connection was broken")
 	}
 	t.Logf("%v in %s: goroutines %.0f to %.0f, heap %.1f to %.1f MiB", kinds, time.Since(begun).Round(time.Second), goroutines, m.measure("go_goroutines"),
 		heap/(1<<20), m.measure("go_memstats_heap_inuse_bytes")/(1<<20))

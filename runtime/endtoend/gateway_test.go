@@ -36,6 +36,7 @@ import (
 type gateway struct {
 	t      testing.TB
 	dir    string
+	state  string
 	health int
 	admin  int
 	log    *buffer
@@ -95,13 +96,13 @@ func start(t testing.TB, files map[string]string, more ...string) *gateway {
 		t.Fatal(err)
 	}
 	p := freePorts(t, 3)
-	g := &gateway{t: t, dir: t.TempDir(), health: p[0], admin: p[1], log: &buffer{}, code: make(chan int, 1)}
+	g := &gateway{t: t, dir: t.TempDir(), state: t.TempDir(), health: p[0], admin: p[1], log: &buffer{}, code: make(chan int, 1)}
 	for name, content := range files {
 		g.write(name, content)
 	}
 	args := []string{"chancery", "serve", g.dir, "--bind-address", "127.0.0.1", "--health-address", "127.0.0.1", "--health-port", strconv.Itoa(g.health),
 		"--admin-port", strconv.Itoa(g.admin), "--ready-port", strconv.Itoa(p[2]), "--ads-address", "127.0.0.1:0", "--envoy-concurrency", "2",
-		"--shutdown-grace", "1s", "--state-dir", t.TempDir()}
+		"--shutdown-grace", "1s", "--state-dir", g.state}
 	args = append(args, more...)
 	ctx, cancel := context.WithCancel(context.Background())
 	g.end = cancel
@@ -174,7 +175,8 @@ type echo struct {
 	Header                                    http.Header
 }
 
-// backend answers every request with an echo. Paths with "slow" wait for a second, paths with "flaky" fail with 503 twice
+// backend answers every request with an echo. Paths with "slow" wait for a second, paths with "drip" are answered bit by bit over
+// two, paths with "flaky" fail with 503 twice
 // out of three times, and an upgrade to websocket is taken and echoes bytes.
 type backend struct {
 	name string
@@ -226,7 +228,16 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Internal", "secret")
-	json.NewEncoder(w).Encode(echo{b.name, r.Method, r.URL.Path, r.URL.RawQuery, r.Host, r.Proto, r.Header})
+	text, _ := json.Marshal(echo{b.name, r.Method, r.URL.Path, r.URL.RawQuery, r.Host, r.Proto, r.Header})
+	if strings.Contains(r.URL.Path, "drip") {
+		for i := range 20 {
+			w.Write(text[i*len(text)/21 : (i+1)*len(text)/21])
+			w.(http.Flusher).Flush()
+			time.Sleep(100 * time.Millisecond)
+		}
+		text = text[20*len(text)/21:]
+	}
+	w.Write(text)
 }
 
 // answer is the outcome of one request.
