@@ -23,6 +23,7 @@ import (
 	policy "github.com/chancery-gateway/chancery/policies/api"
 	"github.com/chancery-gateway/chancery/policies/decision"
 	"github.com/chancery-gateway/chancery/policies/engine"
+	"github.com/chancery-gateway/chancery/policies/supply"
 	"github.com/chancery-gateway/chancery/runtime/modules"
 	"github.com/chancery-gateway/chancery/runtime/settings"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
@@ -67,6 +68,8 @@ type app struct {
 	// rules returns the operator's policies in force; nil for none. point is where policies are asked.
 	rules func() *policies.Supply
 	point policy.Point
+	// watcher keeps the revisions of the operator's policies in a running Chancery; nil for none.
+	watcher *supply.Watcher
 	// governing is what this command and copies of it know of policies in force.
 	*governing
 	// decisions takes what policies decide; nil for nothing.

@@ -5,13 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -135,24 +131,13 @@ func (a *app) moduleActionCommand(name, short string) *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			address := net.JoinHostPort("127.0.0.1", strconv.Itoa(a.settings.HealthPort))
-			at := "http://" + address + "/ambassador/v0/modules/" + name + "?name=" + url.QueryEscape(args[0])
-			r, err := http.NewRequestWithContext(c.Context(), http.MethodPost, at, nil)
+			text, err := a.operate(c.Context(), "modules/"+name, url.Values{"name": {args[0]}})
 			if err != nil {
-				return usage("%w", err)
-			}
-			resp, err := http.DefaultClient.Do(r)
-			if err != nil {
-				return failure("no Chancery answers on %s: %w; is it running, and is --health-port right?", address, err)
-			}
-			defer resp.Body.Close()
-			text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-			if err != nil || resp.StatusCode != http.StatusOK {
-				return &status{exitErrors, fmt.Errorf("%s of %s: %s", name, args[0], strings.TrimSpace(string(text)))}
+				return err
 			}
 			var report modules.Report
 			if err := json.Unmarshal(text, &report); err != nil {
-				return failure("what answers on %s is not Chancery", address)
+				return failure("what answers on port %d is not Chancery", a.settings.HealthPort)
 			}
 			return writeModules(a.out, []modules.Report{report})
 		},

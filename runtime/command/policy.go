@@ -10,6 +10,6 @@ func (a *app) policyCommand() *cobra.Command {
 		Args:  noCommand,
 	}
 	c.AddCommand(a.policyTestCommand(), a.policyCheckCommand(), a.policyBenchCommand(), a.policyDiffCommand(), a.policyExplainCommand(),
-		a.policySchemaCommand(), a.policyDocsCommand(), a.policyCRDsCommand(), a.policySignCommand())
+		a.policySchemaCommand(), a.policyDocsCommand(), a.policyCRDsCommand(), a.policySignCommand(), a.policyRollbackCommand())
 	return c
 }

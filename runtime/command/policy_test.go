@@ -157,8 +157,45 @@ func TestPolicySwap(t *testing.T) {
 	replace("more.rego", rule("/bank-1/"))
 	eventually(t, "the next rule denies another", answers("bank.example.com", "/bank-1/", 404))
 	eventually(t, "and lets the first one in", answers("bank.example.com", "/bank-3/", 200))
+	port := []string{"--health-port", strconv.Itoa(s.health)}
+	_, out, _ := call(t, "", append([]string{"status", "--format", "json"}, port...)...)
+	var now struct {
+		Policies struct {
+			Revisions []struct{ Digest string }
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &now); err != nil || len(now.Policies.Revisions) != 4 {
+		t.Fatalf("the revisions are not told: %v\n%s", err, out)
+	}
+	if code, out, errs := call(t, "", append([]string{"policy", "rollback", now.Policies.Revisions[1].Digest[:10]}, port...)...); code != exitFine || !strings.Contains(out, "in force by rollback") {
+		t.Errorf("rollback: exit code %d\n%s%s", code, out, errs)
+	}
+	eventually(t, "the revision before governs", answers("bank.example.com", "/bank-3/", 404))
+	eventually(t, "all of it", answers("bank.example.com", "/bank-1/", 200))
 	cancel()
 	traffic.Wait()
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"status"}, exitFine, "in force by rollback"},
+		{[]string{"status", "--format", "json"}, exitFine, `"rolledBack": true`},
+		{[]string{"policy", "rollback", "none"}, exitErrors, `no kept revision is called "none"`},
+		{[]string{"policy", "rollback", "--state-dir", t.TempDir()}, exitFailure, "operator.token"},
+	} {
+		if code, out, errs := call(t, "", append(c.args, port...)...); code != c.code || !strings.Contains(out+errs, c.want) {
+			t.Errorf("%v: exit code %d\n%s%s", c.args, code, out, errs)
+		}
+	}
+	s.stop(nil)
+	s.run()
+	eventually(t, "a restart stays with the revision", answers("bank.example.com", "/bank-1/", 200))
+	if code, _ := s.get("bank.example.com", "/bank-3/"); code != 404 {
+		t.Errorf("after the restart: %d", code)
+	}
+	replace("more.rego", rule("/bank-2/"))
+	eventually(t, "the next change ends the rollback", answers("bank.example.com", "/bank-2/", 404))
 	resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/metrics", s.health))
 	if err != nil {
 		t.Fatal(err)

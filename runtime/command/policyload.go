@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -76,8 +77,8 @@ func (a *app) readPolicies(ctx context.Context, paths []string) (*policies.Suppl
 	return s, nil
 }
 
-// watchPolicies reads --policies and goes on watching them; nil without any.
-func (a *app) watchPolicies(ctx context.Context, log *slog.Logger) (*supply.Watcher, error) {
+// watchPolicies reads --policies and goes on watching them; nil without any. What is kept of them lies in dir.
+func (a *app) watchPolicies(ctx context.Context, dir string, log *slog.Logger) (*supply.Watcher, error) {
 	paths := list(a.settings.Policies)
 	if len(paths) == 0 {
 		return nil, nil
@@ -86,11 +87,11 @@ func (a *app) watchPolicies(ctx context.Context, log *slog.Logger) (*supply.Watc
 	if err != nil {
 		return nil, err
 	}
-	w, err := supply.New(ctx, paths, key, log)
+	w, err := supply.New(ctx, paths, supply.Options{Key: key, Log: log, Dir: filepath.Join(dir, "policies")})
 	if err != nil {
 		return nil, usage("--policies: %w", err)
 	}
-	a.rules = w.Current
+	a.rules, a.watcher = w.Current, w
 	return w, nil
 }
 

@@ -61,46 +61,6 @@ func (m *policyMetrics) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// policyStatus is what the diagnostics page says of policies.
-type policyStatus struct {
-	Digest   string          `json:"digest"`
-	Profile  string          `json:"profile"`
-	Bundle   string          `json:"bundleRevision,omitempty"`
-	Policies []policyInForce `json:"policies"`
-}
-
-type policyInForce struct {
-	ID          string `json:"id"`
-	Tenant      string `json:"tenant,omitempty"`
-	Package     string `json:"package"`
-	Revision    string `json:"revision"`
-	Enforcement string `json:"enforcement"`
-	Status      string `json:"status"`
-	Why         string `json:"why,omitempty"`
-}
-
-// policyReport says which policies are in force; nil for none.
-func (a *app) policyReport(s *engine.Set) any {
-	if s == nil {
-		return nil
-	}
-	r := &policyStatus{Digest: s.Digest, Profile: engine.ProfileDigest(), Policies: []policyInForce{}}
-	if a.rules != nil {
-		r.Bundle = a.rules().Revision
-	}
-	for _, p := range s.Policies {
-		one := policyInForce{ID: p.ID, Tenant: p.Tenant, Package: p.Package, Revision: p.Revision, Enforcement: string(p.Spec.Enforcement), Status: "accepted"}
-		switch {
-		case p.Broken != nil:
-			one.Status, one.Why = "broken", p.Broken.String()
-		case p.Quarantined():
-			one.Status, one.Why = "quarantined", "over its deadline again and again"
-		}
-		r.Policies = append(r.Policies, one)
-	}
-	return r
-}
-
 // decisionLog opens the decision log; nil when none is wanted.
 func (a *app) decisionLog() (*decision.Log, io.Closer, error) {
 	if a.settings.PolicyLog == "" {

@@ -75,7 +75,7 @@ func (a *app) gateway(ctx context.Context, o gateway.Options) error {
 		log.Warn(line)
 	}
 	a.point = policy.PointCompile
-	rules, err := a.watchPolicies(ctx, log)
+	rules, err := a.watchPolicies(ctx, o.StateDir, log)
 	if err != nil {
 		return err
 	}
@@ -95,6 +95,9 @@ func (a *app) gateway(ctx context.Context, o gateway.Options) error {
 	}
 	o.Collectors = append(o.Collectors, &policyMetrics{set: inForce, log: decisions})
 	o.Policies = func() any { return a.policyReport(inForce()) }
+	if rules != nil {
+		o.PolicyActions = a.policyActions()
+	}
 	if a.modules, err = a.newModules(o.StateDir, modules.Options{Log: log}); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -21,7 +22,7 @@ func (a *app) statusCommand() *cobra.Command {
 	var format string
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show the Envoys of a running Chancery: what was sent, acknowledged and refused",
+		Short: "Show the Envoys, policies and modules of a running Chancery",
 		Long: `Asks the Chancery that runs on this machine (see --health-port) for the Envoys that are connected to it: node
 and version, and for each type of resource what was sent, acknowledged, refused with Envoy's words, and how long ago.`,
 		Example: `  chancery status
@@ -36,7 +37,7 @@ and version, and for each type of resource what was sent, acknowledged, refused 
 				return err
 			}
 			if format == "json" {
-				return writeJSON(a.out, map[string]any{"envoy": v.EnvoyStatus, "nodes": v.Nodes, "errors": v.Errors, "modules": v.Modules})
+				return writeJSON(a.out, map[string]any{"envoy": v.EnvoyStatus, "nodes": v.Nodes, "errors": v.Errors, "policies": v.Policies, "modules": v.Modules})
 			}
 			return writeStatus(a.out, v)
 		},
@@ -46,14 +47,7 @@ and version, and for each type of resource what was sent, acknowledged, refused 
 }
 
 func (a *app) askOverview(ctx context.Context) (*gateway.Overview, error) {
-	host := a.settings.HealthAddress
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-		if ip.To4() == nil {
-			host = "::1"
-		}
-	}
-	address := net.JoinHostPort(host, strconv.Itoa(a.settings.HealthPort))
+	address := a.healthAddress()
 	bounded, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	r, err := http.NewRequestWithContext(bounded, http.MethodGet, "http://"+address+"/ambassador/v0/diag/?json=true", nil)
@@ -71,6 +65,43 @@ func (a *app) askOverview(ctx context.Context) (*gateway.Overview, error) {
 		return nil, failure("what answers on %s is not Chancery: %s", address, resp.Status)
 	}
 	return &v, nil
+}
+
+// healthAddress is where the Chancery of these settings answers.
+func (a *app) healthAddress() string {
+	host := a.settings.HealthAddress
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		host = "127.0.0.1"
+		if ip != nil && ip.To4() == nil {
+			host = "::1"
+		}
+	}
+	return net.JoinHostPort(host, strconv.Itoa(a.settings.HealthPort))
+}
+
+// operate asks the Chancery that runs on this machine to change what it works with, and returns its answer.
+func (a *app) operate(ctx context.Context, action string, query url.Values) ([]byte, error) {
+	address := a.healthAddress()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/ambassador/v0/"+action+"?"+query.Encode(), nil)
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	if word, err := gateway.OperatorToken(a.settings.StateDir); err == nil {
+		r.Header.Set("Authorization", "Bearer "+word)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, failure("no Chancery answers on %s: %w; is it running, and is --health-port right?", address, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if resp.StatusCode == http.StatusForbidden {
+		return nil, failure("%s: %s; is --state-dir that of the running Chancery, and are you its user?", action, strings.TrimSpace(string(text)))
+	}
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return nil, &status{exitErrors, fmt.Errorf("%s: %s", action, strings.TrimSpace(string(text)))}
+	}
+	return text, nil
 }
 
 func writeStatus(out io.Writer, v *gateway.Overview) error {
@@ -101,8 +132,17 @@ func writeStatus(out io.Writer, v *gateway.Overview) error {
 			}
 		}
 	}
-	if err := w.Flush(); err != nil || len(v.Modules) == 0 {
+	if err := w.Flush(); err != nil {
 		return err
+	}
+	if v.Policies != nil {
+		fmt.Fprintln(out)
+		if err := writePolicies(out, v.Policies); err != nil {
+			return err
+		}
+	}
+	if len(v.Modules) == 0 {
+		return nil
 	}
 	fmt.Fprintln(out)
 	return writeModules(out, v.Modules)

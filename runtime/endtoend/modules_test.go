@@ -172,7 +172,7 @@ func TestModules(t *testing.T) {
 	}
 	run := func(args ...string) (int, string) {
 		var out strings.Builder
-		code := command.Run(t.Context(), append(append([]string{"chancery"}, args...), "--health-port", fmt.Sprint(g.health)), strings.NewReader(""), &out, &out)
+		code := command.Run(t.Context(), append(append([]string{"chancery"}, args...), "--health-port", fmt.Sprint(g.health), "--state-dir", g.state), strings.NewReader(""), &out, &out)
 		return code, out.String()
 	}
 	if code, text := run("status"); code != 0 || !strings.Contains(text, "module header 1.1.0") || !strings.Contains(text, "refused at shadow: 1.2.0") {

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -58,6 +59,8 @@ type Options struct {
 	// Collectors are further measurements for /metrics. Policies, which may be nil, returns what /ambassador/v0/diag/ says of them.
 	Collectors []prometheus.Collector
 	Policies   func() any
+	// PolicyActions, which may be nil, does what an operator asks of the rules: POST .../{action}.
+	PolicyActions http.Handler
 	// Modules, which may be nil, are the WebAssembly modules that extend the compiler.
 	Modules *modules.Modules
 	// EnvoyOutput takes Envoy's standard output (access logs); nil for our own.

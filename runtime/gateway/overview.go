@@ -69,12 +69,18 @@ func (g *Gateway) handler() http.Handler {
 			return r != nil && r.Program.Bootstrap != nil && r.Program.Bootstrap.LocalDiagnostics
 		},
 	})
-	if g.options.Modules == nil {
-		return handler
+	word, err := makeOperatorToken(g.settings.StateDir)
+	if err != nil {
+		g.log.Warn("no operator can change what runs", "error", err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", handler)
-	mux.Handle("POST /ambassador/v0/modules/{action}", g.options.Modules)
+	if g.options.Modules != nil {
+		mux.Handle("POST /ambassador/v0/modules/{action}", operatorOnly(word, g.options.Modules))
+	}
+	if g.options.PolicyActions != nil {
+		mux.Handle("POST /ambassador/v0/policies/{action}", operatorOnly(word, g.options.PolicyActions))
+	}
 	return mux
 }
 
