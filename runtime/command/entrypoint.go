@@ -63,7 +63,8 @@ func (a *app) entrypoint(ctx context.Context, ready func(gateway.Addresses)) err
 		Source: source, StateDir: filepath.Join(s.StateDir, "cluster-"+hex.EncodeToString(sum[:6])), Log: log, Ready: ready,
 	}
 	if s.UpdateStatus {
-		writer, err := state.New(state.Options{Config: config, ID: s.AmbassadorID, Namespace: ownNamespace(s), Log: log})
+		writer, err := state.New(state.Options{Config: config, ID: s.AmbassadorID, Namespace: ownNamespace(s), Log: log,
+			PublishService: s.PublishService, PublishAddresses: list(s.PublishAddresses)})
 		if err != nil {
 			return failure("statuses: %w", err)
 		}

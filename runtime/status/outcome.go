@@ -1,6 +1,6 @@
-// Package status tells authors on their own objects what came of them: conditions and Emissary's fields in the status of
-// Mappings and Hosts, and an Event where something turned. One replica, the leader, writes; an object is written when
-// what there is to say about it changed, and then once.
+// Package status tells authors on their own objects what came of them: conditions in the status of every kind of ours,
+// Emissary's fields in that of Mappings and Hosts, the addresses in that of Ingresses, and an Event where something turned.
+// One replica, the leader, writes; an object is written when what there is to say about it changed, and then once.
 package status
 
 import (
@@ -10,9 +10,6 @@ import (
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/snapshot/api/v3alpha1"
 )
-
-// The kinds whose status is written.
-var kinds = []snapshot.GroupKind{v3alpha1.KindHost, v3alpha1.KindMapping}
 
 // Outcome is what there is to say about one object.
 type Outcome struct {
@@ -30,24 +27,23 @@ type Outcome struct {
 	Warnings string
 	// Secret says that a Host names a certificate.
 	Secret bool
+	// Addresses are the entries of an Ingress' status.loadBalancer.ingress, JSON.
+	Addresses string
 }
 
-// Outcomes returns what there is to say about each Mapping and Host that is an object of its own and is for the
-// installation id, and about those that could not be read.
+// Outcomes returns what there is to say about each object of our kinds that is one of its own and is for the installation
+// id, and about those that could not be read.
 func Outcomes(s *snapshot.Snapshot, findings []snapshot.Diagnostic, id string) map[snapshot.Ref]Outcome {
 	all := make(map[snapshot.Ref]Outcome, s.Len(v3alpha1.KindMapping)+s.Len(v3alpha1.KindHost))
 	foreign := map[snapshot.Ref]bool{}
 	for _, k := range kinds {
-		for o := range s.List(k) {
+		for o := range s.List(k.GroupKind) {
 			out := Outcome{APIVersion: o.APIVersion, UID: o.UID, Generation: o.Generation}
-			var ids v3alpha1.AmbassadorID
-			switch spec := o.Spec.(type) {
-			case *v3alpha1.MappingSpec:
-				ids = spec.AmbassadorID
-			case *v3alpha1.HostSpec:
-				ids, out.Secret = spec.AmbassadorID, spec.TLSSecret != nil && spec.TLSSecret.Name != ""
+			if spec, is := o.Spec.(*v3alpha1.HostSpec); is {
+				out.Secret = spec.TLSSecret != nil && spec.TLSSecret.Name != ""
 			}
-			if o.Parent != nil || o.UID == "" || !ids.Matches(id) {
+			ids, has := idsOf(o.Spec)
+			if o.Parent != nil || o.UID == "" || has && !ids.Matches(id) {
 				foreign[o.Ref] = true
 				continue
 			}
@@ -57,7 +53,7 @@ func Outcomes(s *snapshot.Snapshot, findings []snapshot.Diagnostic, id string) m
 	for i := range findings {
 		d := &findings[i]
 		r := d.Object
-		if r.Name == "" || r.GroupKind() != kinds[0] && r.GroupKind() != kinds[1] || foreign[r] || d.Severity == snapshot.Info {
+		if r.Name == "" || !told(r.GroupKind()) || foreign[r] || d.Severity == snapshot.Info {
 			continue
 		}
 		out, known := all[r]

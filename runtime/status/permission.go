@@ -1,5 +1,7 @@
 package status
 
+import "slices"
+
 // Permission is what the writer must be allowed to do.
 type Permission struct {
 	Group     string
@@ -11,14 +13,22 @@ type Permission struct {
 	Own bool
 }
 
-// Permissions returns what the writer must be allowed to do, beside reading Mappings and Hosts.
+// Permissions returns what the writer must be allowed to do, beside reading the objects.
 func Permissions() []Permission {
 	out := []Permission{
 		{Resources: []string{"events"}, Verbs: []string{"create"}},
 		{Group: "coordination.k8s.io", Resources: []string{"leases"}, Verbs: []string{"get", "create", "update"}, Own: true},
 	}
-	for _, k := range kinds {
-		out = append(out, Permission{Group: k.Group, Resources: []string{plural[k] + "/status"}, Verbs: []string{"patch"}})
+	add := func(k kind) {
+		at := slices.IndexFunc(out, func(p Permission) bool { return p.Group == k.Group && slices.Contains(p.Verbs, "patch") })
+		if at < 0 {
+			at, out = len(out), append(out, Permission{Group: k.Group, Verbs: []string{"patch"}})
+		}
+		out[at].Resources = append(out[at].Resources, k.plural+"/status")
 	}
+	for _, k := range kinds {
+		add(k)
+	}
+	add(byKind[kindIngress])
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -20,7 +21,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/chancery-gateway/chancery/snapshot"
-	"github.com/chancery-gateway/chancery/snapshot/api/v3alpha1"
 )
 
 // Options are what a writer works with.
@@ -37,7 +37,12 @@ type Options struct {
 	Lease time.Duration
 	// Rate is the most requests a second; default 400.
 	Rate float32
-	Log  *slog.Logger
+	// PublishAddresses are what the status of Ingresses says, IP addresses and host names. Without any it is what that of a
+	// Service says: PublishService ("namespace/name", or a name in Namespace), else one in Namespace that is labelled
+	// app.kubernetes.io/component: ambassador-service.
+	PublishAddresses []string
+	PublishService   string
+	Log              *slog.Logger
 }
 
 // Writer writes statuses while it is the leader.
@@ -57,8 +62,10 @@ type Writer struct {
 	stale  bool
 	// known is what the objects say, as far as this replica read or wrote it. It is empty after taking over.
 	known map[snapshot.Ref]Outcome
-	// unable are the kinds whose definition has no status.
-	unable map[schema.GroupVersionResource]bool
+	// unable are the kinds whose definition had no status when it was last tried.
+	unable map[schema.GroupVersionResource]time.Time
+	// addresses are the entries for Ingresses, JSON; "" while they are not known.
+	addresses string
 }
 
 // New returns a writer that has not begun.
@@ -82,7 +89,7 @@ func New(o Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client of the API server: %w", err)
 	}
-	return &Writer{options: o, client: client, changed: make(chan struct{}, 1), unable: map[schema.GroupVersionResource]bool{}}, nil
+	return &Writer{options: o, client: client, changed: make(chan struct{}, 1), unable: map[schema.GroupVersionResource]time.Time{}}, nil
 }
 
 // Leading reports whether this replica is the one that writes.
@@ -96,6 +103,10 @@ func (w *Writer) Observe(s *snapshot.Snapshot, findings []snapshot.Diagnostic) {
 	w.mu.Lock()
 	w.snapshot, w.findings, w.stale = s, findings, true
 	w.mu.Unlock()
+	w.wake()
+}
+
+func (w *Writer) wake() {
 	select {
 	case w.changed <- struct{}{}:
 	default:
@@ -118,6 +129,11 @@ func (w *Writer) lead(ctx context.Context) {
 	w.mu.Unlock()
 	w.leading.Store(true)
 	defer w.leading.Store(false)
+	var following sync.WaitGroup
+	defer following.Wait()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	following.Go(func() { w.follow(ctx) })
 	w.recall(ctx)
 	retry := time.NewTimer(0)
 	defer retry.Stop()
@@ -148,15 +164,16 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // look works out what there is to say. The lock is held.
 func (w *Writer) look() {
-	if w.stale {
+	if w.stale && w.snapshot != nil {
 		w.wanted, w.stale = Outcomes(w.snapshot, w.findings, w.options.ID), false
+		maps.Copy(w.wanted, ingresses(w.snapshot, w.options.ID, w.addresses))
 	}
 }
 
 // recall notes which objects say already what there is to say: those that the leader before this one wrote.
 func (w *Writer) recall(ctx context.Context) {
-	for _, k := range kinds {
-		resource := schema.GroupVersionResource{Group: k.Group, Version: "v3alpha1", Resource: plural[k]}
+	for _, k := range byKind {
+		resource := k.resource()
 		for o := (metav1.ListOptions{Limit: 500}); ; {
 			list, err := w.client.Resource(resource).List(ctx, o)
 			if err != nil {
@@ -171,7 +188,7 @@ func (w *Writer) recall(ctx context.Context) {
 				if !ours || want.UID != "" && want.UID != string(u.GetUID()) {
 					continue
 				}
-				if _, _, needed := compose(u, r, want, time.Now()); !needed {
+				if _, _, needed := w.compose(u, r, want); !needed {
 					w.known[r] = want
 				}
 			}
@@ -233,8 +250,14 @@ func (w *Writer) round(ctx context.Context) (failed int) {
 	return int(count.Load())
 }
 
-// plural are the names under which the kinds are served.
-var plural = map[snapshot.GroupKind]string{v3alpha1.KindHost: "hosts", v3alpha1.KindMapping: "mappings"}
+// compose returns the merge patch that lets an object's status say what is wanted.
+func (w *Writer) compose(o *unstructured.Unstructured, r snapshot.Ref, want Outcome) (patch map[string]any, turned, needed bool) {
+	if r.GroupKind() == kindIngress {
+		patch, needed = composeIngress(o, want)
+		return patch, false, needed
+	}
+	return compose(o, r, want, time.Now())
+}
 
 // write brings one object's status up to date. Only what is ours is touched, and only if nobody else wrote meanwhile.
 func (w *Writer) write(ctx context.Context, r snapshot.Ref) error {
@@ -247,11 +270,10 @@ func (w *Writer) write(ctx context.Context, r snapshot.Ref) error {
 		if !still || known && is == want {
 			return nil
 		}
-		version, err := schema.ParseGroupVersion(want.APIVersion)
-		if err != nil || version.Group != r.Group {
-			version = schema.GroupVersion{Group: r.Group, Version: "v3alpha1"} // an older spelling of the group
+		resource := byKind[r.GroupKind()].resource()
+		if version, err := schema.ParseGroupVersion(want.APIVersion); err == nil && version.Group == r.Group { // no older spelling of the group
+			resource.Version = version.Version
 		}
-		resource := version.WithResource(plural[r.GroupKind()])
 		if w.without(resource) {
 			return nil
 		}
@@ -263,7 +285,7 @@ func (w *Writer) write(ctx context.Context, r snapshot.Ref) error {
 		if err != nil {
 			return err
 		}
-		patch, turned, needed := compose(o, r, want, time.Now())
+		patch, turned, needed := w.compose(o, r, want)
 		if needed {
 			text, err := json.Marshal(patch)
 			if err != nil {
@@ -294,19 +316,23 @@ func (w *Writer) write(ctx context.Context, r snapshot.Ref) error {
 	return fmt.Errorf("others keep writing to it")
 }
 
+// anew is the time after which a definition that had no status is looked at again.
+const anew = 5 * time.Minute
+
 func (w *Writer) without(r schema.GroupVersionResource) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.unable[r]
+	at, unable := w.unable[r]
+	return unable && time.Since(at) < anew
 }
 
 func (w *Writer) unfit(r schema.GroupVersionResource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.unable[r] {
-		w.unable[r] = true
-		w.options.Log.Warn("the definition of a kind has no status; nothing is written there", "kind", r.String())
+	if _, known := w.unable[r]; !known {
+		w.options.Log.Info("the definition of a kind has no status; nothing is written there", "kind", r.String())
 	}
+	w.unable[r] = time.Now()
 }
 
 // event tells of a turn for better or worse, where people look for it: kubectl describe.
