@@ -50,18 +50,27 @@ func programSize(path, pattern string, limit uint32, f *faults) {
 	if err != nil {
 		return // That has been said.
 	}
-	program, err := syntax.Compile(re.Simplify())
-	if err != nil {
-		return
-	}
-	size := uint32(1)
-	for i := range program.Inst {
-		switch program.Inst[i].Op {
-		case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL, syntax.InstCapture:
-			size++
-		}
-	}
-	if size > limit {
+	if size := 1 + leastProgram(re); size > int(limit) {
 		f.add(codeProgram, path, "it needs at least %d instructions, and the limit is %d", size, limit)
 	}
+}
+
+// leastProgram counts the runes, classes and ends of groups of an expression, those of repetitions as often as they are copied.
+func leastProgram(re *syntax.Regexp) int {
+	n := 0
+	switch re.Op {
+	case syntax.OpLiteral:
+		return len(re.Rune)
+	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return 1
+	case syntax.OpCapture:
+		n = 2
+	}
+	for _, sub := range re.Sub {
+		n += leastProgram(sub)
+	}
+	if re.Op == syntax.OpRepeat && !(re.Min == 0 && re.Max < 0) { // x{0,} is x*.
+		n *= max(re.Min, re.Max)
+	}
+	return n
 }
