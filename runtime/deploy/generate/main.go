@@ -1,6 +1,7 @@
 // Command generate writes crds.yaml and install.yaml. For the former, controller-gen makes the schemas of v3alpha1 from
 // the Go types, and this program adds what no marker can say: the older versions, and that names which the schema does
-// not know are kept.
+// not know are kept. There are no rules in CEL: each would refuse something that Emissary's definitions take, and a cluster
+// could not be moved without editing; the admission webhook says the same in better words and can be told to let pass.
 package main
 
 import (
@@ -98,6 +99,7 @@ func complete(crd map[string]any) {
 		delete(properties[name].(map[string]any), "description") // the same long text in each
 	}
 	keepUnknown(properties["spec"])
+	wholeNumbers(root)
 	versions := []any{}
 	for _, old := range []struct {
 		name   string
@@ -108,8 +110,7 @@ func complete(crd map[string]any) {
 		}
 		v := map[string]any{"name": old.name, "served": true, "storage": false}
 		older := map[string]any{"apiVersion": map[string]any{"type": "string"}, "kind": map[string]any{"type": "string"},
-			"metadata": map[string]any{"type": "object"},
-			"spec":     map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}
+			"metadata": map[string]any{"type": "object"}, "spec": older(kind, properties["spec"].(map[string]any), "")}
 		if status, has := properties["status"]; has {
 			older["status"] = status
 		}
@@ -118,7 +119,7 @@ func complete(crd map[string]any) {
 		}}
 		for _, same := range []string{"additionalPrinterColumns", "subresources"} {
 			if has, there := current[same]; there {
-				v[same] = has
+				v[same] = olderColumns(kind, has)
 			}
 		}
 		versions = append(versions, v)
@@ -141,4 +142,22 @@ func keepUnknown(schema any) {
 	}
 	keepUnknown(s["items"])
 	keepUnknown(s["additionalProperties"])
+}
+
+// wholeNumbers takes out the format of numbers that fit into 64 bits, which Emissary's definitions do not ask for.
+func wholeNumbers(schema any) {
+	s, ok := schema.(map[string]any)
+	if !ok {
+		return
+	}
+	if s["format"] == "int64" {
+		delete(s, "format")
+	}
+	if p, has := s["properties"].(map[string]any); has {
+		for _, property := range p {
+			wholeNumbers(property)
+		}
+	}
+	wholeNumbers(s["items"])
+	wholeNumbers(s["additionalProperties"])
 }

@@ -54,11 +54,17 @@ type HostStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=ambassador-crds
 // +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`
+// +kubebuilder:printcolumn:name="Service",type=string,JSONPath=`.spec.auth_service`
+// +kubebuilder:printcolumn:name="Protocol",type=string,JSONPath=`.spec.proto`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type AuthService struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec v3alpha1.AuthServiceSpec `json:"spec,omitempty"`
+	Spec   v3alpha1.AuthServiceSpec `json:"spec,omitempty"`
+	Status *Outcome                 `json:"status,omitempty"`
 }
 
 // ConsulResolver finds the endpoints of a service in Consul.
@@ -66,11 +72,17 @@ type AuthService struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=ambassador-crds
 // +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`
+// +kubebuilder:printcolumn:name="Address",type=string,JSONPath=`.spec.address`
+// +kubebuilder:printcolumn:name="Datacenter",type=string,JSONPath=`.spec.datacenter`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ConsulResolver struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec v3alpha1.ConsulResolverSpec `json:"spec,omitempty"`
+	Spec   v3alpha1.ConsulResolverSpec `json:"spec,omitempty"`
+	Status *Outcome                    `json:"status,omitempty"`
 }
 
 // DevPortal was the setting of the developer portal; it has no effect.
@@ -78,11 +90,14 @@ type ConsulResolver struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=ambassador-crds
 // +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`
 type DevPortal struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec v3alpha1.DevPortalSpec `json:"spec,omitempty"`
+	Spec   v3alpha1.DevPortalSpec `json:"spec,omitempty"`
+	Status *Outcome               `json:"status,omitempty"`
 }
 
 // Host is a host name that is served, with its TLS settings.
@@ -109,11 +124,14 @@ type Host struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=ambassador-crds
 // +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`
 type KubernetesEndpointResolver struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec v3alpha1.KubernetesEndpointResolverSpec `json:"spec,omitempty"`
+	Spec   v3alpha1.KubernetesEndpointResolverSpec `json:"spec,omitempty"`
+	Status *Outcome                                `json:"status,omitempty"`
 }
 
 // KubernetesServiceResolver sends to the cluster address of a Service.
@@ -121,11 +139,14 @@ type KubernetesEndpointResolver struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=ambassador-crds
 // +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`
 type KubernetesServiceResolver struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec v3alpha1.KubernetesServiceResolverSpec `json:"spec,omitempty"`
+	Spec   v3alpha1.KubernetesServiceResolverSpec `json:"spec,omitempty"`
+	Status *Outcome                               `json:"status,omitempty"`
 }
 
 // Listener is a port on which Envoy listens.
@@ -133,17 +154,20 @@ type KubernetesServiceResolver struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=ambassador-crds
 // +kubebuilder:storageversion
+// +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Port",type=string,JSONPath=`.spec.port`
 // +kubebuilder:printcolumn:name="Protocol",type=string,JSONPath=`.spec.protocol`
 // +kubebuilder:printcolumn:name="Stack",type=string,JSONPath=`.spec.protocolStack`
 // +kubebuilder:printcolumn:name="StatsPrefix",type=string,JSONPath=`.spec.statsPrefix`
 // +kubebuilder:printcolumn:name="Security",type=string,JSONPath=`.spec.securityModel`
 // +kubebuilder:printcolumn:name="L7Depth",type=string,JSONPath=`.spec.l7Depth`
+// +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`
 type Listener struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec v3alpha1.ListenerSpec `json:"spec,omitempty"`
+	Spec   v3alpha1.ListenerSpec `json:"spec,omitempty"`
+	Status *Outcome              `json:"status,omitempty"`
 }
 
 // LogService sends access logs to a service.
@@ -151,11 +175,17 @@ type Listener struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=ambassador-crds
 // +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`
+// +kubebuilder:printcolumn:name="Service",type=string,JSONPath=`.spec.service`
+// +kubebuilder:printcolumn:name="Driver",type=string,JSONPath=`.spec.driver`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type LogService struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec v3alpha1.LogServiceSpec `json:"spec,omitempty"`
+	Spec   v3alpha1.LogServiceSpec `json:"spec,omitempty"`
+	Status *Outcome                `json:"status,omitempty"`
 }
 
 // Mapping sends matching HTTP and gRPC requests to a service.
@@ -164,11 +194,12 @@ type LogService struct {
 // +kubebuilder:resource:categories=ambassador-crds
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="Source Host",type=string,JSONPath=`.spec.host`
+// +kubebuilder:printcolumn:name="Source Host",type=string,JSONPath=`.spec.hostname`
 // +kubebuilder:printcolumn:name="Source Prefix",type=string,JSONPath=`.spec.prefix`
 // +kubebuilder:printcolumn:name="Dest Service",type=string,JSONPath=`.spec.service`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Mapping struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -182,11 +213,14 @@ type Mapping struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=ambassador-crds
 // +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`
 type Module struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec v3alpha1.ModuleSpec `json:"spec,omitempty"`
+	Spec   v3alpha1.ModuleSpec `json:"spec,omitempty"`
+	Status *Outcome            `json:"status,omitempty"`
 }
 
 // RateLimitService asks a service whether a request may pass.
@@ -194,11 +228,16 @@ type Module struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=ambassador-crds
 // +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`
+// +kubebuilder:printcolumn:name="Service",type=string,JSONPath=`.spec.service`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type RateLimitService struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec v3alpha1.RateLimitServiceSpec `json:"spec,omitempty"`
+	Spec   v3alpha1.RateLimitServiceSpec `json:"spec,omitempty"`
+	Status *Outcome                      `json:"status,omitempty"`
 }
 
 // TCPMapping sends TCP connections to a service.
@@ -206,11 +245,18 @@ type RateLimitService struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=ambassador-crds
 // +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`
+// +kubebuilder:printcolumn:name="Port",type=integer,JSONPath=`.spec.port`
+// +kubebuilder:printcolumn:name="Host",type=string,JSONPath=`.spec.host`
+// +kubebuilder:printcolumn:name="Service",type=string,JSONPath=`.spec.service`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type TCPMapping struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec v3alpha1.TCPMappingSpec `json:"spec,omitempty"`
+	Spec   v3alpha1.TCPMappingSpec `json:"spec,omitempty"`
+	Status *Outcome                `json:"status,omitempty"`
 }
 
 // TLSContext holds TLS settings.
@@ -218,11 +264,17 @@ type TCPMapping struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=ambassador-crds
 // +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`
+// +kubebuilder:printcolumn:name="Secret",type=string,JSONPath=`.spec.secret`
+// +kubebuilder:printcolumn:name="Hosts",type=string,JSONPath=`.spec.hosts`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type TLSContext struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec v3alpha1.TLSContextSpec `json:"spec,omitempty"`
+	Spec   v3alpha1.TLSContextSpec `json:"spec,omitempty"`
+	Status *Outcome                `json:"status,omitempty"`
 }
 
 // TracingService sends traces to a service.
@@ -230,9 +282,15 @@ type TLSContext struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=ambassador-crds
 // +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`
+// +kubebuilder:printcolumn:name="Service",type=string,JSONPath=`.spec.service`
+// +kubebuilder:printcolumn:name="Driver",type=string,JSONPath=`.spec.driver`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type TracingService struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec v3alpha1.TracingServiceSpec `json:"spec,omitempty"`
+	Spec   v3alpha1.TracingServiceSpec `json:"spec,omitempty"`
+	Status *Outcome                    `json:"status,omitempty"`
 }
