@@ -120,5 +120,8 @@ func runtimeFraction(path string, s *ir.Fraction, f *faults) *corev3.RuntimeFrac
 	default:
 		f.add(codeValue, path, "denominator %d is none of 100, 10000, 1000000", s.Denominator)
 	}
+	if s.Denominator > 0 && s.Numerator > s.Denominator {
+		f.add(codeValue, path, "%d of %d is more than everything", s.Numerator, s.Denominator)
+	}
 	return &corev3.RuntimeFractionalPercent{DefaultValue: p}
 }

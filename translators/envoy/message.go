@@ -17,6 +17,7 @@ import (
 	ringv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/load_balancing_policies/ring_hash/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -113,6 +114,14 @@ func (f *faults) routing(path string, m proto.Message) {
 	case *routev3.RetryPolicy:
 		if m.RetryOn != "" {
 			retryOn(field(path, "retry_on"), m.RetryOn, f)
+		}
+	case *routev3.RouteAction_HashPolicy_Header:
+		if !token(m.HeaderName) {
+			f.add(codeHeaderName, field(path, "header_name"), "%q is no header name", m.HeaderName)
+		}
+	case *typev3.FractionalPercent:
+		if whole := map[typev3.FractionalPercent_DenominatorType]uint32{0: 100, 1: 10_000, 2: 1_000_000}[m.Denominator]; m.Numerator > whole {
+			f.add(codeValue, path, "%d of %d is more than everything", m.Numerator, whole)
 		}
 	case *matcherv3.RegexMatcher:
 		parseRegex(field(path, "regex"), m.Regex, f)
@@ -235,6 +244,7 @@ func (f *faults) downstream(path string, m proto.Message) {
 	switch m := m.(type) {
 	case *listenerv3.Listener:
 		f.serverNames(path, m)
+		f.chains(path, m)
 	case *hcmv3.HttpConnectionManager:
 		f.terminal(path, m)
 	case *corev3.CidrRange:
@@ -284,6 +294,61 @@ func (f *faults) serverNames(path string, m *listenerv3.Listener) {
 			f.add(codeInspector, fmt.Sprintf("%s[%d].filter_chain_match.server_names", field(path, "filter_chains"), i), "the listener does not look at TLS")
 		}
 	}
+}
+
+// maxMatches bounds the combinations of one chain match that are compared.
+const maxMatches = 10_000
+
+// chains refuses matches that take the same connections: Envoy refuses the whole listener for one.
+func (f *faults) chains(path string, m *listenerv3.Listener) {
+	if len(m.FilterChains) == 0 && m.DefaultFilterChain == nil {
+		f.add(codeNoChain, field(path, "filter_chains"), "there is none")
+	}
+	owner := map[string]int{}
+	for i, c := range m.FilterChains {
+		for _, key := range combinations(c.GetFilterChainMatch()) {
+			if first, taken := owner[key]; taken {
+				f.add(codeChainMatch, fmt.Sprintf("%s[%d].filter_chain_match", field(path, "filter_chains"), i), "filter chain %q takes the same connections", m.FilterChains[first].Name)
+				break
+			}
+			owner[key] = i
+		}
+	}
+}
+
+// combinations returns one key for each combination of the members of a match.
+func combinations(m *listenerv3.FilterChainMatch) []string {
+	keys := []string{fmt.Sprintf("%d|%s|%s", m.GetDestinationPort().GetValue(), m.GetTransportProtocol(), m.GetSourceType())}
+	ranges := func(list []*corev3.CidrRange) (out []string) {
+		for _, r := range list {
+			p, err := netip.ParsePrefix(fmt.Sprintf("%s/%d", r.AddressPrefix, r.GetPrefixLen().GetValue()))
+			if err != nil {
+				continue // that has been said
+			}
+			out = append(out, p.Masked().String())
+		}
+		return out
+	}
+	var ports []string
+	for _, p := range m.GetSourcePorts() {
+		ports = append(ports, fmt.Sprint(p))
+	}
+	for _, list := range [][]string{m.GetServerNames(), m.GetApplicationProtocols(), ranges(m.GetPrefixRanges()), ranges(m.GetSourcePrefixRanges()), ranges(m.GetDirectSourcePrefixRanges()), ports} {
+		if len(list) == 0 {
+			list = []string{""}
+		}
+		if len(keys)*len(list) > maxMatches {
+			return nil
+		}
+		next := make([]string, 0, len(keys)*len(list))
+		for _, k := range keys {
+			for _, x := range list {
+				next = append(next, k+"|"+strings.ToLower(x))
+			}
+		}
+		keys = next
+	}
+	return keys
 }
 
 // terminal refuses a connection manager without a router at its end: Envoy takes one without any filter.

@@ -1,9 +1,11 @@
 package envoy
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
@@ -15,6 +17,7 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
@@ -25,12 +28,15 @@ type Needs struct {
 	references []reference
 	// members are the clusters of an aggregate.
 	members []string
-	// settings are the filters that routes have settings for, filters those of a listener's chains.
-	settings, filters []string
+	// settings are those that routes have for filters, filters those of a listener's chains.
+	settings, filters []setting
 	// address is a listener's, as in "tcp 192.0.2.1 80".
 	address  string
 	patterns []string
 }
+
+// setting is a filter's name and the message type of what is set for it; "" for one that comes from elsewhere.
+type setting struct{ filter, message string }
 
 // reference is a name of another resource.
 type reference struct{ url, kind, name string }
@@ -51,19 +57,17 @@ func NeedsOf(r *ir.Resource) *Needs {
 	}
 	each("", m.ProtoReflect(), func(_ string, m proto.Message, _ bool) { n.message(m) }, nil)
 	slices.SortFunc(n.references, func(a, b reference) int {
-		switch {
-		case a == b:
-			return 0
-		case a.url < b.url || a.url == b.url && a.name < b.name:
-			return -1
-		}
-		return 1
+		return cmp.Or(strings.Compare(a.url, b.url), strings.Compare(a.name, b.name))
 	})
 	n.references = slices.Compact(n.references)
-	for _, names := range []*[]string{&n.settings, &n.filters, &n.patterns} {
-		slices.Sort(*names)
-		*names = slices.Compact(*names)
+	for _, list := range []*[]setting{&n.settings, &n.filters} {
+		slices.SortFunc(*list, func(a, b setting) int {
+			return cmp.Or(strings.Compare(a.filter, b.filter), strings.Compare(a.message, b.message))
+		})
+		*list = slices.Compact(*list)
 	}
+	slices.Sort(n.patterns)
+	n.patterns = slices.Compact(n.patterns)
 	return n
 }
 
@@ -81,6 +85,16 @@ func (n *Needs) cluster(names ...string) {
 	}
 }
 
+func (n *Needs) set(settings map[string]*anypb.Any) {
+	for name, a := range settings {
+		kind := string(a.MessageName())
+		if wrapped := (&routev3.FilterConfig{}); a.MessageIs(wrapped) && a.UnmarshalTo(wrapped) == nil {
+			kind = string(wrapped.GetConfig().MessageName())
+		}
+		n.settings = append(n.settings, setting{name, kind})
+	}
+}
+
 func (n *Needs) message(m proto.Message) {
 	switch m := m.(type) {
 	case *routev3.RouteAction:
@@ -90,13 +104,13 @@ func (n *Needs) message(m proto.Message) {
 		}
 	case *routev3.WeightedCluster_ClusterWeight:
 		n.cluster(m.Name)
-		n.settings = append(n.settings, sortedKeys(m.TypedPerFilterConfig)...)
+		n.set(m.TypedPerFilterConfig)
 	case *routev3.Route:
-		n.settings = append(n.settings, sortedKeys(m.TypedPerFilterConfig)...)
+		n.set(m.TypedPerFilterConfig)
 	case *routev3.VirtualHost:
-		n.settings = append(n.settings, sortedKeys(m.TypedPerFilterConfig)...)
+		n.set(m.TypedPerFilterConfig)
 	case *routev3.RouteConfiguration:
-		n.settings = append(n.settings, sortedKeys(m.TypedPerFilterConfig)...)
+		n.set(m.TypedPerFilterConfig)
 	case *tcpproxyv3.TcpProxy:
 		n.cluster(m.GetCluster())
 		for _, w := range m.GetWeightedClusters().GetClusters() {
@@ -116,7 +130,7 @@ func (n *Needs) message(m proto.Message) {
 	case *hcmv3.HttpConnectionManager:
 		n.refer(ir.TypeRouteConfig, "route configuration", m.GetRds().GetRouteConfigName())
 		for _, x := range m.HttpFilters {
-			n.filters = append(n.filters, x.Name)
+			n.filters = append(n.filters, setting{x.Name, string(x.GetTypedConfig().MessageName())})
 			if x.GetConfigDiscovery() != nil {
 				n.refer(ir.TypeExtension, "extension configuration", x.Name)
 			}
@@ -154,7 +168,7 @@ func (n *Needs) Missing(set ir.ResourceSet) string {
 type Surroundings struct {
 	set     ir.ResourceSet
 	needs   func(*ir.Resource) *Needs
-	filters map[string]bool
+	filters map[string][]string // message types by name
 }
 
 // Around returns the surroundings in a set, whose lists are sorted by name. needs returns NeedsOf, and may remember it.
@@ -175,9 +189,13 @@ func (e *Emitter) Against(r *ir.Resource, s *Surroundings) string {
 			return fmt.Sprintf("regular expression %.40q: %s", p, f[0].message)
 		}
 	}
-	for _, name := range n.settings {
-		if !s.filter(name) {
-			return fmt.Sprintf("it has settings for the filter %q, which stands in no filter chain", name)
+	for _, x := range n.settings {
+		types := s.filter(x.filter)
+		if len(types) == 0 {
+			return fmt.Sprintf("it has settings for the filter %q, which stands in no filter chain", x.filter)
+		}
+		if x.message != "" && !slices.ContainsFunc(types, func(t string) bool { return packageOf(t) == packageOf(x.message) }) {
+			return fmt.Sprintf("it has settings of type %s for the filter %q, which is a %s", x.message, x.filter, types[0])
 		}
 	}
 	if n.address != "" {
@@ -193,17 +211,20 @@ func (e *Emitter) Against(r *ir.Resource, s *Surroundings) string {
 	return ""
 }
 
-func (s *Surroundings) filter(name string) bool {
+// filter returns the message types of the filters of a name.
+func (s *Surroundings) filter(name string) []string {
 	if s.filters == nil {
-		s.filters = map[string]bool{}
+		s.filters = map[string][]string{}
 		for _, l := range s.set[ir.TypeListener] {
 			for _, x := range s.needs(l).filters {
-				s.filters[x] = true
+				s.filters[x.filter] = append(s.filters[x.filter], x.message)
 			}
 		}
 	}
 	return s.filters[name]
 }
+
+func packageOf(message string) string { return message[:max(0, strings.LastIndexByte(message, '.'))] }
 
 // reaches reports whether the members of an aggregate, and theirs, hold the wanted cluster.
 func (s *Surroundings) reaches(from, wanted string, seen map[string]bool) bool {

@@ -48,7 +48,7 @@ func newSound(cert, key string) *sound {
 	s.Clusters = []*ir.Cluster{s.cluster, {Name: "other", Discovery: ir.DiscoveryStrictDNS, Host: "other.example.com", Port: 80, ConnectTimeoutMillis: 3000, Origins: other}}
 	s.EndpointSets = []*ir.EndpointSet{s.set}
 	s.Secrets = []*ir.Secret{s.secret, s.anchors}
-	s.RouteConfigs = []*ir.RouteConfig{{Name: "routes", VirtualHosts: []*ir.VirtualHost{s.host, {Name: "innocent", Domains: []string{"innocent.example.com"}, Routes: []*ir.Route{innocent}, Origins: other}}}}
+	s.RouteConfigs = []*ir.RouteConfig{{Name: "routes", Origins: by, VirtualHosts: []*ir.VirtualHost{s.host, {Name: "innocent", Domains: []string{"innocent.example.com"}, Routes: []*ir.Route{innocent}, Origins: other}}}}
 	s.Listeners = []*ir.Listener{s.listener}
 	return s
 }
@@ -68,6 +68,11 @@ func TestFaults(t *testing.T) {
 	_, otherKey := pairOf(t)
 	header := func(name, value string) func(*sound) {
 		return func(s *sound) { s.route.RequestHeaders.Add = []ir.HeaderValue{{Name: name, Value: value}} }
+	}
+	lua := func(code string) func(*sound) {
+		return func(s *sound) {
+			s.chain.HTTP.Filters = []*ir.Filter{{Name: ir.FilterLua, Origins: by, Config: &ir.Lua{Script: code}}}
+		}
 	}
 	slash := "/"
 	minus := int64(-1)
@@ -172,7 +177,7 @@ func TestFaults(t *testing.T) {
 		{"certificate file that is absent", asked, func(s *sound) {
 			s.secret.Certificate, s.secret.Key, s.secret.CertificateFile, s.secret.KeyFile = nil, nil, "/absent/crt", "/absent/key"
 		}},
-		{"certificate file that is a device", asked, func(s *sound) {
+		{"certificate file that is a device", rule, func(s *sound) {
 			s.secret.Certificate, s.secret.Key, s.secret.CertificateFile, s.secret.KeyFile = nil, nil, "/dev/zero", "/dev/zero"
 		}},
 		{"both certificate and anchors", rule, func(s *sound) { s.secret.CA = []byte(cert) }},
@@ -211,6 +216,25 @@ func TestFaults(t *testing.T) {
 		{"access log that cannot be opened", asked, func(s *sound) { s.settings.AccessLogs = []ir.AccessLog{{Type: "file", Path: "/absent/log"}} }},
 		{"access log in a directory's place", asked, func(s *sound) { s.settings.AccessLogs = []ir.AccessLog{{Type: "file", Path: "/tmp"}} }},
 		{"access log of an unknown type", rule, func(s *sound) { s.settings.AccessLogs = []ir.AccessLog{{Type: "smoke"}} }},
+		{"access log into the kernel", rule, func(s *sound) { s.settings.AccessLogs = []ir.AccessLog{{Type: "file", Path: "/proc/self/mem"}} }},
+		{"script that does not parse", asked, lua("function (")},
+		{"script that loops at load", rule, lua("while true do end")},
+		{"script that ends the process", rule, lua("os.exit(1)")},
+		{"script that loops within its functions", harmless, lua("function envoy_on_request(h) while h:headers():get('x') do break end end")},
+		{"TLS maximum below Envoy's minimum", rule, func(s *sound) { s.chain.TLS.Params.MaxVersion = "1.1" }},
+		{"range of addresses of 33 bits", rule, func(s *sound) {
+			s.chain.HTTP.Filters = []*ir.Filter{{Name: ir.FilterRBAC, Origins: by, Config: &ir.AddressRules{Allow: []ir.AddressRange{{Prefix: "192.0.2.0", Bits: 33}}}}}
+		}},
+		{"authorisation by an unknown cluster", rule, func(s *sound) {
+			s.chain.HTTP.Filters = []*ir.Filter{{Name: ir.FilterExtAuthz, Origins: by, Config: &ir.ExtAuthz{Cluster: "nope", GRPC: true, TimeoutMillis: 1000}}}
+		}},
+		{"rate limits of an unknown cluster", rule, func(s *sound) {
+			s.chain.HTTP.Filters = []*ir.Filter{{Name: ir.FilterRateLimit, Origins: by, Config: &ir.RateLimit{Cluster: "nope", Domain: "x", TimeoutMillis: 20}}}
+		}},
+		{"traces to an unknown cluster", rule, func(s *sound) { s.chain.HTTP.Tracing = &ir.Tracing{Driver: "zipkin", Cluster: "nope", Origins: by} }},
+		{"access log to an unknown cluster", rule, func(s *sound) {
+			s.chain.HTTP.AccessLogs = []ir.AccessLog{{Type: "grpc_http", Cluster: "nope", LogName: "x", Origins: by}}
+		}},
 		{"header size limit", rule, func(s *sound) { s.settings.MaxRequestHeadersKB = 100_000 }},
 		{"streams", rule, func(s *sound) { s.chain.HTTP.MaxConcurrentStreams = 1 << 31 }},
 		{"underscores", rule, func(s *sound) { s.settings.HeadersWithUnderscoresAction = "SHRUG" }},

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"testing"
 
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 
 	"github.com/chancery-gateway/chancery/translators/envoy"
@@ -104,8 +105,14 @@ func whole(t *testing.T, v *Validator, set ir.ResourceSet) map[string]string {
 		t.Fatal(err)
 	}
 	refused := map[string]string{}
-	for _, url := range []string{ir.TypeSecret, ir.TypeCluster, ir.TypeRouteConfig, ir.TypeListener} {
+	for _, url := range []string{ir.TypeSecret, ir.TypeCluster, ir.TypeEndpoint, ir.TypeRouteConfig, ir.TypeListener} {
 		for _, r := range set[url] {
+			if url == ir.TypeEndpoint {
+				if text := wholeEndpoints(t, v, c, r); text != "" {
+					refused[url+" "+r.Name] = text
+				}
+				continue
+			}
 			shown := &candidate{unit: &ir.Unit{Name: r.Name, Value: r.Value}}
 			name, good := r.Name, []byte(nil)
 			switch url {
@@ -150,6 +157,30 @@ func whole(t *testing.T, v *Validator, set ir.ResourceSet) map[string]string {
 		}
 	}
 	return refused
+}
+
+// wholeEndpoints shows Envoy a cluster and then its endpoints, and returns what it says to these.
+func wholeEndpoints(t *testing.T, v *Validator, c *child, r *ir.Resource) string {
+	t.Helper()
+	ask := func(url, name string, value []byte) string {
+		p := &probe{answered: make(chan struct{}), budget: v.options.budget(1)}
+		if err := c.send(&discovery.DeltaDiscoveryResponse{TypeUrl: url, Resources: []*discovery.Resource{resource(url, name, value)}}, p); err != nil {
+			t.Fatal(err)
+		}
+		if !c.wait(p) {
+			t.Fatalf("Envoy ended: %s", c.exit)
+		}
+		return p.refusal
+	}
+	cluster := eds(r.Name, func(c *clusterv3.Cluster) { c.EdsClusterConfig.ServiceName = r.Name })
+	if text := ask(ir.TypeCluster, r.Name, cluster.Value); text != "" {
+		t.Fatal(text)
+	}
+	text := ask(ir.TypeEndpoint, r.Name, r.Value)
+	if err := c.send(&discovery.DeltaDiscoveryResponse{TypeUrl: ir.TypeCluster, RemovedResources: []string{r.Name}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // TestWholeIsItsParts: over random programs with faults, exactly the guilty units are refused; Envoy refuses a complete resource

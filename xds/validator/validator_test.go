@@ -21,6 +21,7 @@ import (
 	corsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/cors/v3"
 	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tcpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
@@ -254,6 +255,8 @@ func suspects(t testing.TB) []suspect {
 		{"", chainUnit("five", head("elsewhere", "192.0.2.1", 80), nil)}, // one address, two listeners: not at a time
 		{"", extension("cors", &corsv3.Cors{})},
 		{`script load error`, extension("lua", &luav3.Lua{DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: "function ("}}})},
+		{`(?i)type`, extension("no HTTP filter", &tcpv3.TcpProxy{StatPrefix: "x", ClusterSpecifier: &tcpv3.TcpProxy_Cluster{Cluster: "x"}})},
+		{`(?i)private key`, unit(ir.UnitSecret, "no certificate", &tlsv3.Secret{Name: "no certificate", Type: &tlsv3.Secret_GenericSecret{GenericSecret: &tlsv3.GenericSecret{Secret: inText("x")}}})},
 		{`MaxRequestBytes: value is required`, extension("rules", &bufferv3.Buffer{})},
 	}
 }
