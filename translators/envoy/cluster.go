@@ -67,6 +67,9 @@ func (w *encoding) cluster(c *ir.Cluster, f *faults) {
 
 // checkCluster applies the cluster's protobuf rules.
 func (w *encoding) checkCluster(f *faults) {
+	if !w.doubtful(f) {
+		return
+	}
 	if m := (&clusterv3.Cluster{}); w.decode(0, m, f) {
 		f.check("", m)
 	}

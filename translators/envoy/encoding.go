@@ -134,12 +134,11 @@ func (w *encoding) packed(n protowire.Number, name string, m *anypb.Any) {
 	w.end(at)
 }
 
-// decode turns what was appended from start on into m, and reports whether Envoy's protobuf rules have to be asked about it: only
-// where anything is out of the ordinary.
+// doubtful reports whether Envoy's protobuf rules have to be asked: only where anything is out of the ordinary.
+func (w *encoding) doubtful(f *faults) bool { return w.odd || len(*f) > 0 }
+
+// decode turns what was appended from start on into m; that it cannot is a fault.
 func (w *encoding) decode(start int, m proto.Message, f *faults) bool {
-	if !w.odd && len(*f) == 0 {
-		return false
-	}
 	err := cmp.Or(w.err, proto.Unmarshal(w.b[start:], m))
 	if err != nil {
 		f.add(codeRule, "", "%s", strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: "))

@@ -74,6 +74,9 @@ const slack = 64
 
 // sweep forgets routes that no list has, when they are more than half of all.
 func (m *routeMemo) sweep() {
+	if m.live == 0 {
+		m.live = len(m.routes) // After the first emission all are in use.
+	}
 	if len(m.routes) <= 2*m.live+slack {
 		return
 	}

@@ -1,6 +1,9 @@
 package envoy
 
 import (
+	"encoding/binary"
+
+	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/chancery-gateway/chancery/translators/ir"
@@ -41,11 +44,11 @@ func (r *refusals) has(id uint64) bool {
 
 // identity tells units of different kinds and frames apart.
 func identity(kind ir.UnitKind, hash, frame uint64) uint64 {
-	c := newCombiner()
-	c.add(contentHash([]byte(kind)))
-	c.add(hash)
-	c.add(frame)
-	return c.sum()
+	var b [24]byte
+	binary.LittleEndian.PutUint64(b[:], xxhash.Sum64String(string(kind)))
+	binary.LittleEndian.PutUint64(b[8:], hash)
+	binary.LittleEndian.PutUint64(b[16:], frame)
+	return contentHash(b[:])
 }
 
 // show returns the unit's identity, and lists it for Envoy's verdict unless that is a refusal already: then it is a fault.

@@ -115,8 +115,10 @@ func (e *Emitter) buildPart(r *ir.Route, missing []string) *part {
 // checkRoute applies the route's protobuf rules but for its own headers: headersToAdd has been stricter already, and their regular
 // expressions are the dearest part.
 func (w *encoding) checkRoute(start int, f *faults) {
-	m := &routev3.Route{}
-	if w.decode(start, m, f) {
+	if !w.doubtful(f) {
+		return
+	}
+	if m := (&routev3.Route{}); w.decode(start, m, f) {
 		m.RequestHeadersToAdd, m.ResponseHeadersToAdd = nil, nil
 		f.check("", m)
 	}
