@@ -45,6 +45,18 @@ func (st *stream) served(typeURL, name string) *ir.Resource {
 	return st.server.endpoints(name)
 }
 
+// published is when the present form of a resource was published, at the latest.
+func (st *stream) published(typeURL, name string) time.Time {
+	if typeURL == ir.TypeEndpoint {
+		st.server.mu.RLock()
+		defer st.server.mu.RUnlock()
+		if m, ok := st.server.moved[name]; ok {
+			return m.at
+		}
+	}
+	return st.goal.at
+}
+
 // late reports that an endpoint set does not exist yet although a served cluster takes its endpoints from it: Envoy
 // is left waiting, and with it whatever routes to the cluster.
 func (st *stream) late(sub *subscription, name string) bool {
@@ -110,7 +122,12 @@ func (st *stream) send(sub *subscription, now time.Time) error {
 	slices.SortFunc(changed, byName)
 	slices.Sort(removed)
 	fresh := st.freshly(sub, changed)
+	sent := Sent{Type: sub.typeURL}
 	for _, r := range changed {
+		if have := sub.sent[r.Name]; have != nil && have.Version != r.Version || have == nil && sub.wildcard && sub.nonce != "" {
+			sent.Changed++
+			sent.Waited = max(sent.Waited, now.Sub(st.published(sub.typeURL, r.Name)))
+		}
 		sub.sent[r.Name] = r
 	}
 	for _, name := range removed {
@@ -133,6 +150,10 @@ func (st *stream) send(sub *subscription, now time.Time) error {
 	}
 	if err := st.respond(sub, changed, removed, fresh); err != nil {
 		return err
+	}
+	if sent.Changed > 0 && st.server.onSent != nil {
+		sent.Node, sent.Waited = st.node(), sent.Waited+time.Since(now)
+		st.server.onSent(sent)
 	}
 	if sub.typeURL == ir.TypeCluster {
 		return st.rewarm(changed, now)

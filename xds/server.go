@@ -42,12 +42,15 @@ type Options struct {
 	// soon, and several may run at a time; either may be nil.
 	OnACK  func(ACK)
 	OnNACK func(NACK)
+	// OnSent is told, in the same way, of every response that brings a client a change.
+	OnSent func(Sent)
 }
 
 // move is one endpoint set as PublishEndpoints left it, nil for removed, and its number.
 type move struct {
 	to     *ir.Resource
 	number uint64
+	at     time.Time
 }
 
 // Server is the discovery service. All methods are safe for concurrent use.
@@ -58,6 +61,7 @@ type Server struct {
 	grace   time.Duration
 	onACK   func(ACK)
 	onNACK  func(NACK)
+	onSent  func(Sent)
 	books   books
 
 	mu    sync.RWMutex
@@ -78,7 +82,7 @@ type Server struct {
 // New returns a server that has nothing to serve yet: streams are held, not answered with nothing, until the first Publish.
 func New(o Options) *Server {
 	s := &Server{
-		log: o.Logger, barrier: o.BarrierTimeout, grace: o.RemovalGrace, onACK: o.OnACK, onNACK: o.OnNACK,
+		log: o.Logger, barrier: o.BarrierTimeout, grace: o.RemovalGrace, onACK: o.OnACK, onNACK: o.OnNACK, onSent: o.OnSent,
 		awaited: map[string]int{}, good: map[string]*ir.Resource{}, streams: map[*stream]struct{}{},
 	}
 	if s.log == nil {
@@ -110,7 +114,7 @@ func (s *Server) PublishSince(set ir.ResourceSet, mark uint64) uint64 {
 	if now := s.newest(); now != nil {
 		old = now.set
 	}
-	next := &state{set: ordered(set, old)}
+	next := &state{set: ordered(set, old), at: time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state != nil {
@@ -157,16 +161,17 @@ func (s *Server) PublishEndpoints(changed []*ir.Resource, removed []string) {
 	if s.state == nil {
 		return
 	}
+	now := time.Now()
 	names := make([]string, 0, len(changed)+len(removed))
 	put := func(name string, r *ir.Resource) {
-		if now := s.endpoints(name); now == r || now != nil && r != nil && now.Version == r.Version {
+		if is := s.endpoints(name); is == r || is != nil && r != nil && is.Version == r.Version {
 			return
 		}
 		if s.moved == nil {
 			s.moved = map[string]move{}
 		}
 		s.moves++
-		s.moved[name] = move{r, s.moves}
+		s.moved[name] = move{r, s.moves, now}
 		names = append(names, name)
 	}
 	for _, r := range changed {

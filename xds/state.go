@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
@@ -13,6 +14,7 @@ import (
 type state struct {
 	seq uint64
 	set ir.ResourceSet
+	at  time.Time
 }
 
 func (s *state) find(typeURL, name string) *ir.Resource { return find(s.set[typeURL], name) }

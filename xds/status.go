@@ -24,6 +24,16 @@ type ACK struct {
 	Took time.Duration
 }
 
+// Sent tells that a change was handed to a client's stream.
+type Sent struct {
+	Node string
+	Type string
+	// Changed is the number of resources that the client had, or was to have, in another form.
+	Changed int
+	// Waited is the time since the publication that brought the oldest of them.
+	Waited time.Duration
+}
+
 // NACK tells that a client refused a response. Envoy keeps what it had.
 type NACK struct {
 	Node string `json:"node"`

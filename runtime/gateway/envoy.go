@@ -17,6 +17,8 @@ import (
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/translators/envoy"
+	"github.com/chancery-gateway/chancery/translators/ir"
+	"github.com/chancery-gateway/chancery/xds"
 )
 
 // supervise runs Envoy from the first publication on, or from when the last good state has to do.
@@ -73,6 +75,15 @@ func (g *Gateway) admin() string {
 
 func (g *Gateway) ready() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(g.settings.ReadyPort))
+}
+
+// sent times what is handed to an Envoy.
+func (g *Gateway) sent(s xds.Sent) {
+	if s.Type == ir.TypeEndpoint {
+		g.metrics.Stage("send-endpoints", s.Waited)
+		return
+	}
+	g.metrics.Stage("send", s.Waited)
 }
 
 // heard notes that an Envoy answered.

@@ -152,7 +152,7 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	g.server = xds.New(xds.Options{Logger: o.Log, RemovalGrace: s.DrainTime, OnACK: func(a xds.ACK) { g.heard(a.Took) }, OnNACK: func(n xds.NACK) {
+	g.server = xds.New(xds.Options{Logger: o.Log, RemovalGrace: s.DrainTime, OnSent: g.sent, OnACK: func(a xds.ACK) { g.heard(a.Took) }, OnNACK: func(n xds.NACK) {
 		g.metrics.Refused()
 		g.log.Error("Envoy refuses a resource", "node", n.Node, "type", n.Type, "names", n.Names, "text", n.Text)
 		g.heard(0)
@@ -167,6 +167,7 @@ func Run(ctx context.Context, o Options) error {
 	g.pipeline = pipeline.New(pipeline.Options{
 		NewCompiler: o.NewCompiler, Cold: !s.FastReconfigure, Publisher: g.server, Prover: prover, Metrics: g.metrics, Log: o.Log,
 		Resolve: o.Source.Resolve, Changed: g.changed, Published: g.published,
+		Acknowledged: g.server.Acknowledged,
 	})
 	return g.run(ctx, ads, probes)
 }

@@ -3,6 +3,7 @@ package metrics
 
 import (
 	"io"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,13 +27,39 @@ type Metrics struct {
 	up          prometheus.Gauge
 }
 
+// Stages are the stages of a change, from the source to the Envoy, with what each is.
+var Stages = [][2]string{
+	{"wait", "from the source until it is taken up"},
+	{"lower", "objects to fragments, part of compile"},
+	{"link", "fragments to a program, part of compile"},
+	{"emit", "program to resources, part of compile"},
+	{"compile", "all of it"},
+	{"prove", "the validating Envoy's verdict"},
+	{"publish", "handing over to the discovery server"},
+	{"endpoints", "a change of endpoints alone, in place of compile and prove"},
+	{"send", "from the publication to an Envoy's stream, what it waits for included"},
+	{"send-endpoints", "the same for endpoints"},
+	{"acknowledge", "from the stream to the Envoy's answer"},
+	{"apply", "from the source until an Envoy has acknowledged everything"},
+	{"save", "writing the last good state"},
+	{"validate", "the bootstrap's trial at the start"},
+}
+
+func stages() string {
+	var all []string
+	for _, s := range Stages {
+		all = append(all, s[0]+" ("+s[1]+")")
+	}
+	return strings.Join(all, ", ")
+}
+
 // New returns measurements that are all zero.
 func New(version string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		stages: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "chancery_stage_duration_seconds", Help: "Time that one stage of the pipeline took.",
-			Buckets: prometheus.ExponentialBuckets(0.0001, 4, 10),
+			Name: "chancery_stage_duration_seconds", Help: "Time that one stage of a change took: " + stages() + ".",
+			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 19),
 		}, []string{"stage"}),
 		compiles:    prometheus.NewCounter(prometheus.CounterOpts{Name: "chancery_compiles_total", Help: "Snapshots that were compiled."}),
 		fastPath:    prometheus.NewCounter(prometheus.CounterOpts{Name: "chancery_endpoint_updates_total", Help: "Snapshots that took the fast path for endpoints."}),
@@ -48,7 +75,7 @@ func New(version string) *Metrics {
 	return m
 }
 
-// Stage records how long a stage took.
+// Stage records how long one of Stages took.
 func (m *Metrics) Stage(name string, took time.Duration) {
 	m.stages.WithLabelValues(name).Observe(took.Seconds())
 }

@@ -26,7 +26,8 @@ func TestWrite(t *testing.T) {
 		`chancery_build_info{version="9.9"} 1`, "chancery_compiles_total 1", "chancery_objects 12", "chancery_endpoint_updates_total 1",
 		"chancery_xds_refusals_total 1", `chancery_diagnostics{severity="error"} 1`, `chancery_diagnostics{severity="info"} 0`,
 		"chancery_envoy_up 1", "chancery_envoy_restarts 2", `chancery_stage_duration_seconds_count{stage="compile"} 1`,
-		`chancery_stage_duration_seconds_bucket{stage="compile",le="0.0016"} 0`,
+		`chancery_stage_duration_seconds_bucket{stage="compile",le="0.0016"} 0`, `chancery_stage_duration_seconds_bucket{stage="compile",le="0.0032"} 1`,
+		`chancery_stage_duration_seconds_sum{stage="compile"} 0.003`,
 	} {
 		if !strings.Contains(b.String(), want+"\n") {
 			t.Errorf("no %q in\n%s", want, b.String())

@@ -50,12 +50,15 @@ type Options struct {
 	Changed func(appeared, vanished []snapshot.Diagnostic)
 	// Published is called after each publication with its number; the number is 0 for the fast path, which has none.
 	Published func(r *translators.Result, publication uint64)
+	// Acknowledged, which may be nil, waits until an Envoy has taken a publication and everything before it; nil says that it has.
+	Acknowledged func(ctx context.Context, publication uint64) error
 }
 
 // Pipeline is one loop.
 type Pipeline struct {
 	options  Options
-	next     chan *snapshot.Snapshot
+	next     chan delivery
+	applying chan applying // publications whose way to an Envoy is timed
 	compiler Compiler
 	heard    []snapshot.Diagnostic // the source's findings that the last compile took up
 	last     *snapshot.Snapshot    // as it was delivered
@@ -70,21 +73,30 @@ type Pipeline struct {
 	telling sync.Mutex
 }
 
+// delivery is a snapshot and when the oldest change in it came that has not been taken up.
+type delivery struct {
+	snapshot *snapshot.Snapshot
+	since    time.Time
+}
+
 // New returns a pipeline that has not begun.
 func New(o Options) *Pipeline {
-	return &Pipeline{options: o, next: make(chan *snapshot.Snapshot, 1), added: map[string][]snapshot.Diagnostic{}}
+	return &Pipeline{options: o, next: make(chan delivery, 1), applying: make(chan applying, 16), added: map[string][]snapshot.Diagnostic{}}
 }
 
 // Deliver hands over a snapshot and returns at once. A snapshot that has not been taken up yet is replaced.
-func (p *Pipeline) Deliver(s *snapshot.Snapshot) {
+func (p *Pipeline) Deliver(s *snapshot.Snapshot) { p.deliver(delivery{s, time.Now()}) }
+
+func (p *Pipeline) deliver(d delivery) {
 	for {
 		select {
-		case p.next <- s:
+		case p.next <- d:
 			return
 		default:
 		}
 		select {
-		case <-p.next:
+		case replaced := <-p.next:
+			d.since = replaced.since
 		default:
 		}
 	}
@@ -92,31 +104,37 @@ func (p *Pipeline) Deliver(s *snapshot.Snapshot) {
 
 // Run takes up snapshots until ctx ends.
 func (p *Pipeline) Run(ctx context.Context) {
+	if p.options.Acknowledged != nil {
+		var timing sync.WaitGroup
+		defer timing.Wait()
+		timing.Go(func() { p.timeApplying(ctx) })
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case s := <-p.next:
-			p.step(ctx, s)
+		case d := <-p.next:
+			p.step(ctx, d)
 		case <-p.again:
 			p.again = nil
-			p.compileStep(ctx, p.last)
+			p.compileStep(ctx, delivery{p.last, time.Now()})
 		}
 	}
 }
 
-func (p *Pipeline) step(ctx context.Context, s *snapshot.Snapshot) {
+func (p *Pipeline) step(ctx context.Context, d delivery) {
 	p.setBusy(time.Now())
 	defer p.setBusy(time.Time{})
-	if p.compiler != nil && !p.options.Cold && p.fast(s) {
+	p.options.Metrics.Stage("wait", time.Since(d.since))
+	if p.compiler != nil && !p.options.Cold && p.fast(d) {
 		return
 	}
-	p.compileStep(ctx, s)
+	p.compileStep(ctx, d)
 }
 
 // fast publishes a snapshot in which nothing but endpoints has changed; it returns false for others.
-func (p *Pipeline) fast(s *snapshot.Snapshot) bool {
-	o, begun := p.options, time.Now()
+func (p *Pipeline) fast(d delivery) bool {
+	o, s, begun := p.options, d.snapshot, time.Now()
 	if p.Result() == nil || !slices.Equal(p.heard, s.Findings()) {
 		return false // before the first publication there is nothing that could be brought up to date
 	}
@@ -139,12 +157,12 @@ func (p *Pipeline) fast(s *snapshot.Snapshot) bool {
 }
 
 // compileStep compiles, proves and publishes a snapshot.
-func (p *Pipeline) compileStep(ctx context.Context, s *snapshot.Snapshot) {
+func (p *Pipeline) compileStep(ctx context.Context, d delivery) {
 	begun := time.Now()
 	p.setBusy(begun)
 	defer p.setBusy(time.Time{})
 	o := p.options
-	p.last, p.again = s, nil
+	p.last, p.again = d.snapshot, nil
 	mark := o.Publisher.EndpointMark()
 	r, proof, ok := p.prove(ctx)
 	if !ok {
@@ -177,6 +195,10 @@ func (p *Pipeline) compileStep(ctx context.Context, s *snapshot.Snapshot) {
 	}
 	o.Log.Info("configuration published", "resources", n, "objects", r.Counts.Objects, "lowered", r.Counts.Lowered,
 		"emitted", r.Counts.Emitted, "proven", r.Counts.Shown, "took", time.Since(begun).Round(10*time.Microsecond))
+	select {
+	case p.applying <- applying{publication, d.since}:
+	default: // Envoy is far behind; some publications go untimed
+	}
 	if o.Published != nil {
 		o.Published(r, publication)
 	}

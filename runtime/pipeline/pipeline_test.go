@@ -113,7 +113,7 @@ func TestSteps(t *testing.T) {
 			o.Cold = c.cold
 			p := New(o)
 			for _, s := range c.in {
-				p.step(t.Context(), s)
+				p.step(t.Context(), delivery{s, time.Now()})
 			}
 			if r.said() != c.want {
 				t.Errorf("got  %s\nwant %s", r.said(), c.want)
@@ -166,14 +166,14 @@ func TestFindings(t *testing.T) {
 	if p.Result() != nil || p.Findings() != nil {
 		t.Error("something is there before the first snapshot")
 	}
-	p.step(t.Context(), world(1))
+	p.step(t.Context(), delivery{world(1), time.Now()})
 	p.Add("other", []snapshot.Diagnostic{b})
 	p.Add("other", []snapshot.Diagnostic{b})
 	if ds := p.Findings(); len(ds) != 2 || ds[0].Position.Line != 7 {
 		t.Errorf("findings %v", ds)
 	}
 	r.ds = nil
-	p.step(t.Context(), world(2))
+	p.step(t.Context(), delivery{world(2), time.Now()})
 	p.Add("other", nil)
 	if got := strings.Join(told, " "); got != "+a +b -a -b" {
 		t.Errorf("told %s", got)

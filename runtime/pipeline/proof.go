@@ -64,7 +64,7 @@ func (p *Pipeline) await(ctx context.Context, r *translators.Result) (Proof, boo
 	done := make(chan Proof, 1)
 	given := p.last
 	go func() { done <- p.options.Prover.Prove(ctx, given, r) }()
-	var later *snapshot.Snapshot
+	var later *delivery
 	for {
 		next := p.next
 		if later != nil || p.options.Cold {
@@ -73,15 +73,17 @@ func (p *Pipeline) await(ctx context.Context, r *translators.Result) (Proof, boo
 		select {
 		case proof := <-done:
 			if later != nil {
-				select { // a newer one may have come
-				case p.next <- later:
-				default:
+				select {
+				case p.next <- *later:
+				case newer := <-p.next:
+					newer.since = later.since
+					p.deliver(newer)
 				}
 			}
 			return proof, ctx.Err() == nil
-		case s := <-next:
-			if !p.fast(s) {
-				later = s
+		case d := <-next:
+			if !p.fast(d) {
+				later = &d
 			}
 		}
 	}

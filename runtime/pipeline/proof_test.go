@@ -67,7 +67,7 @@ func TestProof(t *testing.T) {
 			o := options(r)
 			o.Prover = &prover{r: r, answers: c.answers}
 			p := New(o)
-			p.step(t.Context(), world(1))
+			p.step(t.Context(), delivery{world(1), time.Now()})
 			if r.said() != c.want {
 				t.Errorf("got  %s\nwant %s", r.said(), c.want)
 			}
@@ -83,7 +83,7 @@ func TestEndlessRefusals(t *testing.T) {
 	r := &recorder{}
 	o := options(r)
 	o.Prover = &prover{r: r, answers: []Proof{{Again: true}}}
-	New(o).step(t.Context(), world(1))
+	New(o).step(t.Context(), delivery{world(1), time.Now()})
 	if said := r.said(); strings.Contains(said, "publish") || strings.Count(said, "prove") != rounds {
 		t.Errorf("%s", said)
 	}
