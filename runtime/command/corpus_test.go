@@ -1,8 +1,8 @@
 package command
 
 import (
-	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,9 +33,11 @@ func TestCorpus(t *testing.T) {
 	type input struct{ name, content, code string }
 	var inputs []input
 	files, err := filepath.Glob("../../testdata/broken/*.want")
-	if err != nil || len(files) < 30 {
-		t.Fatalf("corpus: %d files, %v", len(files), err)
+	objects, failed := filepath.Glob("../../testdata/broken/objects/*.want")
+	if len(files) < 30 || len(objects) < 20 {
+		t.Fatalf("corpus: %d files and %d objects, %v", len(files), len(objects), errors.Join(err, failed))
 	}
+	files = append(files, objects...)
 	for _, want := range files {
 		code, err := os.ReadFile(want)
 		if err != nil {
@@ -52,29 +54,7 @@ func TestCorpus(t *testing.T) {
 		id, _, _ := strings.Cut(strings.TrimSpace(string(code)), ":")
 		inputs = append(inputs, input{filepath.Base(found[0]), string(content), id})
 	}
-	mapping := func(spec string) string {
-		return "apiVersion: getambassador.io/v3alpha1\nkind: Mapping\nmetadata: {name: bad, namespace: app}\nspec: {" + spec + "}\n"
-	}
-	object := func(kind, spec string) string {
-		return "apiVersion: getambassador.io/v3alpha1\nkind: " + kind + "\nmetadata: {name: bad, namespace: app}\nspec: {" + spec + "}\n"
-	}
-	host := func(crt, key string) string {
-		return object("Host", `hostname: bad.example.com, tlsSecret: {name: bad}`) + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: bad, namespace: app}\ntype: kubernetes.io/tls\ndata: {tls.crt: " + crt + ", tls.key: " + key + "}\n"
-	}
-	garbage := base64.StdEncoding.EncodeToString([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
 	inputs = append(inputs,
-		input{"missing field", mapping(`hostname: "*", service: web`), "CH-API-"},
-		input{"missing resolver", mapping(`hostname: "*", prefix: /x/, service: web, resolver: none`), "CH-CLUSTER-"},
-		input{"missing TLS context", mapping(`hostname: "*", prefix: /x/, service: web, tls: none`), "CH-"},
-		input{"bad expression", mapping(`hostname: "*", prefix: "/x[", prefix_regex: true, rewrite: "", service: web`), "CH-MAPPING-002"},
-		input{"port out of range", mapping(`hostname: "*", prefix: /x/, service: "web:70000"`), "CH-"},
-		input{"listener port out of range", object("Listener", `port: 70000, protocol: HTTP, securityModel: XFP, hostBinding: {namespace: {from: ALL}}`), "CH-API-"},
-		input{"unknown word", object("Listener", `port: 8081, protocol: HTPP, securityModel: XFP, hostBinding: {namespace: {from: ALL}}`), "CH-API-"},
-		input{"weight out of range", mapping(`hostname: "*", prefix: /x/, service: web, weight: 101`), "CH-MAPPING-"},
-		input{"bad header name", mapping(`hostname: "*", prefix: /x/, service: web, add_request_headers: {"a b": {value: c}}`), "CH-MAPPING-"},
-		input{"missing Secret", object("Host", `hostname: bad.example.com, tlsSecret: {name: none}`), "CH-TLS-001"},
-		input{"certificate that is none", host(garbage, garbage), "CH-TLS-003"},
-		input{"route on no host", mapping(`prefix: /x/, service: web`), "CH-LINK-001"},
 		input{"deep nesting", "apiVersion: getambassador.io/v3alpha1\nkind: Mapping\nmetadata: {name: bad}\nspec: {labels: " + strings.Repeat("[", 500) + strings.Repeat("]", 500) + "}\n", "CH-FILE-"},
 		input{"10 MB", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: big}\ndata:\n" + strings.Repeat("  - "+strings.Repeat("x", 1000)+"\n", 10_000) + "  a: [\n", "CH-FILE-"},
 	)
