@@ -144,27 +144,6 @@ func (m *mortal) validator() int {
 	return all.Validator.PID
 }
 
-// measure reads one of the program's own measurements.
-func (m *mortal) measure(name string) float64 {
-	m.t.Helper()
-	r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/metrics", m.health))
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	defer r.Body.Close()
-	for s := bufio.NewScanner(r.Body); s.Scan(); {
-		if value, found := strings.CutPrefix(s.Text(), name+" "); found {
-			n, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				m.t.Fatal(err)
-			}
-			return n
-		}
-	}
-	m.t.Fatalf("no measurement %s", name)
-	return 0
-}
-
 // socket is a WebSocket that stays open: what is written comes back.
 func socket(ctx context.Context, t *testing.T, address, host, path string) func() error {
 	t.Helper()
