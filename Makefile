@@ -31,8 +31,8 @@ test: $(ENVOY) servers ## run all tests, those with a real Envoy and a real API 
 race: $(ENVOY) ## run the tests of what is concurrent under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./runtime/command ./runtime/pipeline ./runtime/supervisor ./runtime/health ./xds ./snapshot/...
 
-fuzz: ## let each fuzzer look for new inputs for FUZZTIME
-	@set -e; $(GO) list -f '{{.Dir}} {{range .TestGoFiles}}{{.}} {{end}}{{range .XTestGoFiles}}{{.}} {{end}}' ./... | while read -r dir files; do \
+fuzz: ## let each fuzzer (of PACKAGES) look for new inputs for FUZZTIME
+	@set -e; $(GO) list -f '{{.Dir}} {{range .TestGoFiles}}{{.}} {{end}}{{range .XTestGoFiles}}{{.}} {{end}}' $(PACKAGES) | while read -r dir files; do \
 	  for file in $$files; do { grep -oE '^func Fuzz[A-Za-z]+' "$$dir/$$file" || true; } | sed 's/^func //' | while read -r name; do \
 	    echo "== $$dir $$name"; (cd "$$dir" && $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) .); done; done; done
 

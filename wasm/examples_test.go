@@ -236,34 +236,29 @@ func (m bareModule) raw(t testing.TB, e example) string {
 	return string(out)
 }
 
-// TestOverhead: metering costs at most 25 % on the Go example. The best of several runs is taken, side by side.
-func TestOverhead(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+// TestUnits bounds what a Go guest is charged: the counter stands for work, and most of what metering costs is going down
+// with it. What that is in time, BenchmarkOverhead tells.
+func TestUnits(t *testing.T) {
 	e := examples()[1]
 	e.items[1] = node("ir/VirtualHost", "vh", routes(500))
-	module := build(t, e.name)
-	plain, donePlain := bare(t, module, guardNone, e)
-	defer donePlain()
-	metered, doneMetered := bare(t, module, GuardFuel, e)
-	defer doneMetered()
-	var ratio float64
-	best := [2]time.Duration{time.Hour, time.Hour}
-	for range 10 { // other work on the machine disturbs one round, but not every one
-		for range 30 {
-			for n, m := range []bareModule{plain, metered} {
-				start := time.Now()
-				m.raw(t, e)
-				best[n] = min(best[n], time.Since(start))
-			}
-		}
-		if ratio = float64(best[1]) / float64(best[0]); ratio <= 1.25 {
-			break
-		}
+	m, done := bare(t, build(t, e.name), GuardFuel, e)
+	defer done()
+	input, err := encodeRequest(&abi.Request{Phase: e.phase, Unit: e.name, Items: e.items})
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Logf("plain %v, metered %v: %.2f times", best[0], best[1], ratio)
-	if ratio > 1.25 {
-		t.Errorf("metering costs %.0f %%; at most 25 %% was wanted", 100*(ratio-1))
+	i, err := m.pool.lease(context.Background(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, spent, err := i.call(context.Background(), exportTranslate, input, budgetOf(m.limits))
+	m.pool.release(i, err == nil, spent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if each := float64(spent.fuel) / float64(len(input)); each < 5 || each > 50 {
+		t.Errorf("%.1f units for a byte of JSON; 5 to 50 were wanted", each)
+	} else {
+		t.Logf("%.1f units for a byte of JSON", each)
 	}
 }

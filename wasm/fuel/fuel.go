@@ -3,7 +3,7 @@
 // wazero's compiled code has no safe points: a guest that spins holds Go's collector, and with it the whole process, and
 // wazero's own remedy (WithCloseOnContextDone) looks only at loop heads, misses calls without loops, and makes a Go guest
 // four to five times slower. Instrument rewrites the module instead, before it is compiled: at every function entry, at
-// every loop head, and wherever more than a fixed amount of straight-line code has passed, a counter goes down, and when it
+// every branch back to a loop, and wherever more than a fixed amount of straight-line code has passed, a counter goes down, and when it
 // is below zero the module calls the host (Meter), which looks at deadline and budget and hands out the next portion.
 // Bulk operations are charged by length, and functions that call others keep account of the native stack that they need.
 //
@@ -15,7 +15,7 @@ package fuel
 import "fmt"
 
 // PassVersion names the output of the pass: caches of compiled code carry it in their key.
-const PassVersion = "1"
+const PassVersion = "2"
 
 // Reserved names: what the pass adds to a module. A module that uses one of them is refused.
 const (

@@ -104,6 +104,35 @@ func (p *pass) typeOf(t functionType) uint32 {
 	return uint32(len(p.types) + i)
 }
 
+// appendBlockType appends the type of a block.
+func (p *pass) appendBlockType(b []byte, t functionType) []byte {
+	switch {
+	case len(t.params)+len(t.results) == 0:
+		return append(b, blockEmpty)
+	case len(t.params) == 0 && len(t.results) == 1:
+		return append(b, t.results[0])
+	default:
+		return appendSigned(b, int64(p.typeOf(t)))
+	}
+}
+
+// appendCheck appends: whether none of the counters is below zero.
+func (p *pass) appendCheck(b []byte, counters ...uint32) []byte {
+	for i, c := range counters {
+		if b = appendU32(append(b, opGlobalGet), c); i > 0 {
+			b = append(b, opI64Or)
+		}
+	}
+	return append(b, opI64Const, 0, opI64GeS)
+}
+
+// appendRefill appends what follows the block that is for counters above zero: call the host, and go back to the check.
+func (p *pass) appendRefill(b []byte) []byte {
+	b = appendU32(append(b, opElse, opCall), uint32(p.imported))
+	b = appendU32(append(b, opGlobalSet), p.fuelGlobal)
+	return append(b, opBr, 1, opEnd)
+}
+
 // appendTick appends: if the number on the stack is below zero, call the host and store what it returns.
 func (p *pass) appendTick(b []byte) []byte {
 	b = append(b, opI64Const, 0, opI64LtS, opIf, blockEmpty, opCall)
@@ -274,14 +303,18 @@ func (p *pass) rewriteCode(r *reader) ([]byte, int) {
 
 // rewriteFunction appends the new body of one function:
 //
-//	fuel -= 1; stack -= words; if fuel < 0 or stack < 0, tick
-//	block (results)
-//	  the body, with return turned into a branch out of the block
+//	fuel -= 1; stack -= words
+//	loop (results)
+//	  if (results) fuel >= 0 and stack >= 0
+//	    the body, with return turned into a branch out of the block
+//	  else
+//	    tick; go back to the loop
+//	  end
 //	end
 //	stack += words
 //
-// Functions that call nothing leave out the stack: they add one frame at most. Those whose loop charges for them leave
-// out the fuel.
+// Functions that call nothing leave out the stack: they add one frame at most. Those whose first loop looks at the
+// counters for them have a block in place of loop and if.
 func (p *pass) rewriteFunction(r *reader, t functionType, out []byte) []byte {
 	b := &body{reader: r, p: p, locals: len(t.params)}
 	groups := r.count("groups of locals")
@@ -310,35 +343,29 @@ func (p *pass) rewriteFunction(r *reader, t functionType, out []byte) []byte {
 	} else {
 		out = append(appendU32(out, uint32(groups)), locals...)
 	}
-	if !b.calls {
-		if !b.headed {
-			head := body{p: p}
-			head.charge()
-			out = append(out, head.out...)
-		}
-		return append(append(out, b.out...), opEnd)
-	}
 	words := frameWords(b.locals, b.size)
-	out = appendAdd(out, p.stack, opI64Sub, words)
-	out = appendU32(append(out, opGlobalGet), p.stack)
-	if !b.headed {
-		p.report.Charges++
-		out = appendAdd(out, p.fuelGlobal, opI64Sub, 1)
-		out = appendU32(append(out, opGlobalGet), p.fuelGlobal)
-		out = append(out, opI64Or)
+	counters := []uint32{p.fuelGlobal}
+	p.report.Charges++
+	out = appendAdd(out, p.fuelGlobal, opI64Sub, 1)
+	if b.calls {
+		out = appendAdd(out, p.stack, opI64Sub, words)
+		counters = append(counters, p.stack)
 	}
-	out = p.appendTick(out)
-	out = append(out, opBlock)
-	switch len(t.results) {
-	case 0:
-		out = append(out, blockEmpty)
-	case 1:
-		out = append(out, t.results[0])
-	default:
-		out = appendSigned(out, int64(p.typeOf(functionType{results: t.results})))
+	results := functionType{results: t.results}
+	if b.headed {
+		out = p.appendBlockType(append(out, opBlock), results)
+		out = append(out, b.out...)
+	} else {
+		out = p.appendBlockType(append(out, opLoop), results)
+		out = append(p.appendCheck(out, counters...), opIf)
+		out = append(p.appendBlockType(out, results), b.out...)
+		out = p.appendRefill(out)
 	}
-	out = append(append(out, b.out...), opEnd)
-	return append(appendAdd(out, p.stack, opI64Add, words), opEnd)
+	out = append(out, opEnd)
+	if b.calls {
+		out = appendAdd(out, p.stack, opI64Add, words)
+	}
+	return append(out, opEnd)
 }
 
 // appendAdd appends: global = global op by.

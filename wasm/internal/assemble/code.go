@@ -62,6 +62,7 @@ const (
 	Shl64       byte = 0x86
 	Extend32U   byte = 0xad
 	Eqz32       byte = 0x45
+	GtS32       byte = 0x4a
 )
 
 // Load32 loads a number from the address on the stack plus offset.

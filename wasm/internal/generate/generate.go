@@ -41,6 +41,7 @@ type generator struct {
 	sig     signature
 	kinds   []byte // of all locals
 	labels  []byte // open blocks: 0, the type of the result, or isLoop
+	loops   []openLoop
 	inLoop  int
 	calls   int
 	counter int
@@ -298,7 +299,7 @@ func (g *generator) statement(depth int) []byte {
 	if depth <= 0 {
 		return Code(g.value(t, 1), Put(g.local(t)))
 	}
-	switch g.IntN(14) {
+	switch g.IntN(15) {
 	case 0: // store
 		op := map[byte]byte{I32: 0x36, I64: 0x37, F32: 0x38, F64: 0x39}[t]
 		return Code(g.address(depth-1), g.value(t, depth-1), Op(op, 0), U32(uint32(g.IntN(32))))
@@ -339,6 +340,10 @@ func (g *generator) statement(depth int) []byte {
 		return Code(Const32(int32(g.IntN(2))), Grow(), Put(g.local(I32)))
 	case 11:
 		return Code(Op(0x3f, 0), Put(g.local(I32)))
+	case 13:
+		if len(g.loops) > 0 {
+			return g.again()
+		}
 	case 12: // dead code
 		return Block(Br(0), Op(Unreachable), g.statements(0, 1))
 	}
@@ -347,15 +352,46 @@ func (g *generator) statement(depth int) []byte {
 
 func (g *generator) length() []byte { return Code(g.value(I32, 0), Const32(1023), Op(0x71)) }
 
-// loop returns a loop of a few rounds.
+// openLoop is a loop that may be gone back to from anywhere in it.
+type openLoop struct {
+	labels  int // open blocks, the loop's own included
+	counter uint32
+}
+
+// loop returns a loop of a few rounds, in one of the forms in which a loop goes back: conditionally, always, by a table, and
+// with a value on the stack.
 func (g *generator) loop(depth int) []byte {
 	counter := uint32(len(g.kinds) - 4 + g.counter)
 	g.counter++
+	form := g.IntN(4)
 	g.inLoop++
-	body := g.inside(isLoop, func() []byte { return g.statements(depth-1, 1+g.IntN(3)) })
+	body := g.inside(isLoop, func() []byte {
+		if form < 3 {
+			g.loops = append(g.loops, openLoop{len(g.labels), counter})
+			defer func() { g.loops = g.loops[:len(g.loops)-1] }()
+		}
+		return g.statements(depth-1, 1+g.IntN(3))
+	})
 	g.inLoop--
-	return Code(
-		Const32(int32(1+g.IntN(8))), Put(counter),
-		Loop(body, Get(counter), Const32(1), Op(Sub32), Tee(counter), BrIf(0)),
-	)
+	start := Code(Const32(int32(1+g.IntN(8))), Put(counter))
+	again := Code(Get(counter), Const32(1), Op(Sub32), Tee(counter), Const32(0), Op(GtS32))
+	switch form {
+	case 0:
+		return Code(start, Loop(body, again, BrIf(0)))
+	case 1:
+		return Code(start, Loop(body, again, If(Br(1))))
+	case 2:
+		return Code(start, Loop(body, Block(again, Op(0x0e, 1, 0, 1))))
+	default:
+		t := g.valueType()
+		through := S(int64(g.m.Type([]byte{t}, []byte{t})))
+		return Code(start, g.value(t, 1), Op(0x03), through, Put(g.local(t)), body, g.value(t, depth-1), again, BrIf(0), Op(0x0b), Put(g.local(t)))
+	}
+}
+
+// again returns what goes back to an open loop from where it stands, while there are rounds left.
+func (g *generator) again() []byte {
+	l := g.loops[g.IntN(len(g.loops))]
+	back := uint32(len(g.labels)-l.labels) + 1
+	return Code(Get(l.counter), Const32(1), Op(Sub32), Tee(l.counter), Const32(0), Op(GtS32), If(Br(back)))
 }
