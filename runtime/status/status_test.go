@@ -33,12 +33,18 @@ type replica struct {
 
 func start(t *testing.T, c *kubetest.Cluster, ns, identity string) *replica {
 	t.Helper()
+	return startFor(t, c, "default", ns, ns, identity)
+}
+
+// startFor starts a replica of an installation that watches one namespace, "" for all, and runs in another.
+func startFor(t *testing.T, c *kubetest.Cluster, id, watched, ns, identity string) *replica {
+	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	source, err := kube.New(kube.Options{Config: c.Config(), Namespace: ns, Logger: log})
+	source, err := kube.New(kube.Options{Config: c.Config(), Namespace: watched, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := status.New(status.Options{Config: c.Config(), ID: "default", Namespace: ns, Identity: identity, Lease: 3 * time.Second, Log: log})
+	w, err := status.New(status.Options{Config: c.Config(), ID: id, Namespace: ns, Identity: identity, Lease: 3 * time.Second, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +129,7 @@ func TestWhatAuthorsRead(t *testing.T) {
 ---
 {apiVersion: getambassador.io/v3alpha1, kind: Mapping, metadata: {name: other, namespace: %[1]s}, spec: {ambassador_id: [other], hostname: "*", prefix: /a/, service: a}}
 ---
-{apiVersion: getambassador.io/v2, kind: Mapping, metadata: {name: bad, namespace: %[1]s}, spec: {prefix: [/a/], service: a}}
+{apiVersion: getambassador.io/v2, kind: Mapping, metadata: {name: bad, namespace: %[1]s}, spec: {prefix: "", service: a}}
 ---
 {apiVersion: getambassador.io/v2, kind: Mapping, metadata: {name: old, namespace: %[1]s}, spec: {prefix: /old/, service: a, tls: true}}
 ---
@@ -149,7 +155,7 @@ func TestWhatAuthorsRead(t *testing.T) {
 		t.Logf("%s %s: %s", kind, name, got)
 	}
 	is("Mapping", "good", map[string]string{"state": "Running", "reason": "", "Accepted": "True Accepted 1", "Programmed": "True Programmed 1", "observedGeneration": "1"})
-	is("Mapping", "bad", map[string]string{"state": "Inactive", "reason": "spec.prefix: expected a string", "Accepted": "False Invalid 1 spec.prefix", "Programmed": "False Invalid 1"})
+	is("Mapping", "bad", map[string]string{"state": "Inactive", "reason": "spec.prefix in body is required", "Accepted": "False Invalid 1 spec.prefix in body is required", "Programmed": "False Invalid 1"})
 	is("Mapping", "old", map[string]string{"state": "Running", "Accepted": "True"})
 	is("Host", "host", map[string]string{"state": "Ready", "tlsCertificateSource": "Other", "Accepted": "True"})
 	if s := statusOf(t, client, "Mapping", ns, "other"); s != nil {
