@@ -39,6 +39,7 @@ const (
 	probeAnchors     = "probe-anchors"
 	probeExtension   = "probe-extension"
 	probeListener    = "probe"
+	probeCluster     = "probe-cluster-"
 	adsCluster       = "chancery.validator/ads"
 )
 

@@ -41,14 +41,17 @@ func newCache(path string, context [32]byte) *cache {
 	return &cache{context: context, path: path, young: map[key]string{}, old: map[key]string{}, volatile: map[key]bool{}}
 }
 
-func (c *cache) key(u *ir.Unit) key {
+func (c *cache) key(u *ir.Unit) key { return c.keyOf(u.Kind, u.Frame, u.Value) }
+
+// keyOf is the key of what Envoy is shown in place of a value.
+func (c *cache) keyOf(kind ir.UnitKind, frame, value []byte) key {
 	h := sha256.New()
 	h.Write(c.context[:])
 	var size [8]byte
-	binary.LittleEndian.PutUint64(size[:], uint64(len(u.Frame)))
-	h.Write(append(size[:], u.Kind...))
-	h.Write(u.Frame)
-	h.Write(u.Value)
+	binary.LittleEndian.PutUint64(size[:], uint64(len(frame)))
+	h.Write(append(size[:], kind...))
+	h.Write(frame)
+	h.Write(value)
 	return key(h.Sum(nil)[:16])
 }
 

@@ -33,6 +33,8 @@ type inspection struct {
 	shown []byte
 	// renamed: such names were replaced in the message that is looked at.
 	renamed bool
+	// unread: nothing in it was worth a look.
+	unread bool
 }
 
 func message(k ir.UnitKind) proto.Message {
@@ -55,14 +57,33 @@ func message(k ir.UnitKind) proto.Message {
 	return nil
 }
 
-// inspect reads a unit: protobuf rules over every packed message too, files, code and secrets.
+// inspect reads a unit, where there is anything to read for: protobuf rules over every packed message too, files, code and secrets.
 func inspect(u *ir.Unit) inspection {
 	var x inspection
 	m := message(u.Kind)
-	if m == nil {
+	switch {
+	case m == nil:
 		x.refusal = fmt.Sprintf("there is no way to judge a %s", u.Kind)
-		return x
+	case plain(m, u.Value):
+		x.unread = true
+	default:
+		x = read(u, m)
 	}
+	if u.Kind == ir.UnitCluster {
+		value := u.Value
+		if x.shown != nil {
+			value = x.shown
+		}
+		if x.shown = nameless(value); x.shown == nil && x.refusal == "" {
+			x.refusal = "the name is empty, no text, or a locator"
+		}
+	}
+	return x
+}
+
+// read is inspect for units that have something to look at.
+func read(u *ir.Unit, m proto.Message) inspection {
+	var x inspection
 	if err := proto.Unmarshal(u.Value, m); err != nil {
 		x.refuse("", err)
 		return x
@@ -73,6 +94,16 @@ func inspect(u *ir.Unit) inspection {
 		x.shown = encoded(m)
 	}
 	return x
+}
+
+// sentence returns the best text for a refusal: a protobuf rule names its field, where Envoy prints the message and is cut short.
+func sentence(u *ir.Unit, envoy string) string {
+	if m := message(u.Kind); m != nil && proto.Unmarshal(u.Value, m) == nil {
+		if x := read(u, m); x.refusal != "" {
+			return x.refusal
+		}
+	}
+	return envoy
 }
 
 func (x *inspection) refuse(path string, err error) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
@@ -14,8 +16,6 @@ type judgement struct {
 	v   *Validator
 	ctx context.Context
 	out Verdicts
-	// same are the further units of a content that is judged once.
-	same map[key][]*ir.Unit
 }
 
 // order is the order of judgement: what others stand in or refer to comes first.
@@ -23,26 +23,43 @@ var order = []ir.UnitKind{ir.UnitSecret, ir.UnitExtension, ir.UnitCluster, ir.Un
 
 func (j *judgement) run(units []*ir.Unit) error {
 	byKind := map[ir.UnitKind][]*candidate{}
-	j.same = make(map[key][]*ir.Unit, len(units))
+	contents := make(map[key]*candidate, len(units)) // by the key of a unit, and by that of what Envoy is shown
 	hits := uint64(0)
-	for _, u := range units {
-		k := j.v.cache.key(u)
-		if others, seen := j.same[k]; seen {
-			j.same[k] = append(others, u)
-			continue
-		}
-		if text, known := j.v.cache.get(k); known {
+	known := func(u *ir.Unit, k key) (string, bool) {
+		text, known := j.v.cache.get(k)
+		if known {
 			hits++
 			if text != "" {
-				j.out.Refused[u] = text
+				j.out.Refused[u] = about(u, text)
 			}
+		}
+		return text, known
+	}
+	for _, u := range units {
+		k := j.v.cache.key(u)
+		if c := contents[k]; c != nil {
+			c.twins = append(c.twins, u)
 			continue
 		}
-		j.same[k] = nil
-		c := &candidate{unit: u, key: k, inspection: inspect(u)}
-		if u.Kind == ir.UnitCluster && u.Name == adsCluster {
-			c.refusal = "the name is the validator's own"
+		if _, known := known(u, k); known {
+			continue
 		}
+		x := inspect(u)
+		form := k
+		if x.shown != nil && x.refusal == "" && !x.files {
+			form = j.v.cache.keyOf(u.Kind, u.Frame, x.shown)
+			if c := contents[form]; c != nil {
+				c.twins, c.keys = append(c.twins, u), append(c.keys, k)
+				contents[k] = c
+				continue
+			}
+			if text, known := known(u, form); known {
+				j.v.cache.add(k, text, false)
+				continue
+			}
+		}
+		c := &candidate{unit: u, key: form, keys: []key{k}, inspection: x}
+		contents[k], contents[form] = c, c
 		if c.refusal != "" {
 			j.settle(c, c.refusal, false)
 			continue
@@ -61,13 +78,9 @@ func (j *judgement) run(units []*ir.Unit) error {
 	if err == nil {
 		return nil
 	}
-	judged := func(u *ir.Unit) bool {
-		_, known := j.v.cache.get(j.v.cache.key(u))
-		return known || j.out.Refused[u] != ""
-	}
 	for _, c := range all {
-		if !judged(c.unit) {
-			j.out.Unjudged = append(append(j.out.Unjudged, c.unit), j.same[c.key]...)
+		if !c.settled {
+			j.out.Unjudged = append(append(j.out.Unjudged, c.unit), c.twins...)
 		}
 	}
 	return err
@@ -75,19 +88,34 @@ func (j *judgement) run(units []*ir.Unit) error {
 
 // settle records a verdict; text is "" for accepted.
 func (j *judgement) settle(c *candidate, text string, volatile bool) {
+	c.settled = true
+	if text != "" && c.unread {
+		text = sentence(c.unit, text)
+	}
+	text = probeNames.ReplaceAllString(text, probeCluster)
 	if !c.files {
-		j.v.cache.add(c.key, text, volatile)
+		for _, k := range append(c.keys, c.key) {
+			j.v.cache.add(k, text, volatile)
+		}
 	}
 	if text == "" {
 		return
 	}
-	n := uint64(1)
-	j.out.Refused[c.unit] = text
-	for _, u := range j.same[c.key] {
-		j.out.Refused[u] = text
-		n++
+	for _, u := range append(c.twins, c.unit) {
+		j.out.Refused[u] = about(u, text)
 	}
-	j.v.count(func(s *Status) { s.Refused += n })
+	j.v.count(func(s *Status) { s.Refused += uint64(1 + len(c.twins)) })
+}
+
+// probeNames are the names of clusters that Envoy cites.
+var probeNames = regexp.MustCompile(regexp.QuoteMeta(probeCluster) + `[0-9]+-[0-9]+`)
+
+// about puts the unit's own name into a sentence of Envoy's.
+func about(u *ir.Unit, text string) string {
+	if u.Kind != ir.UnitCluster {
+		return text
+	}
+	return strings.ReplaceAll(text, probeCluster, u.Name)
 }
 
 // judge shows everything to Envoy: what runs no code all at once, in chunks, then the members of refused chunks, each alone;

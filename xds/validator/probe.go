@@ -28,10 +28,15 @@ const (
 	fieldBindToPort   protowire.Number = 26 // Listener.bind_to_port
 )
 
-// candidate is one unit under judgement.
+// candidate is one form under judgement, and the units that have it.
 type candidate struct {
-	unit *ir.Unit
-	key  key
+	unit *ir.Unit // the first
+	// twins are the others, keys those of the content of all, key that of the form.
+	twins []*ir.Unit
+	keys  []key
+	key   key
+	// settled: there is a verdict.
+	settled bool
 	inspection
 }
 
@@ -111,20 +116,12 @@ func (c *child) responses(cs []*candidate, serial uint64) (verdict, after *disco
 		}
 		return one(ir.TypeSecret, name, named(cs[0].value(), name)), one(ir.TypeSecret, name, named(good, name))
 	case ir.UnitCluster:
-		r := &discovery.DeltaDiscoveryResponse{TypeUrl: ir.TypeCluster}
-		present := make(map[string]bool, len(cs))
-		for _, x := range cs {
-			present[x.unit.Name] = true
-			r.Resources = append(r.Resources, resource(ir.TypeCluster, x.unit.Name, c.cluster(x.value())))
-		}
-		for _, name := range c.clusters {
-			if !present[name] {
-				r.RemovedResources = append(r.RemovedResources, name)
-			}
-		}
-		c.clusters = c.clusters[:0]
-		for name := range present {
-			c.clusters = append(c.clusters, name)
+		r := &discovery.DeltaDiscoveryResponse{TypeUrl: ir.TypeCluster, RemovedResources: c.clusters}
+		c.clusters = make([]string, len(cs))
+		for i, x := range cs {
+			// A name of its own each time: for a cluster that changes, Envoy waits.
+			c.clusters[i] = probeCluster + strconv.FormatUint(serial, 10) + "-" + strconv.Itoa(i)
+			r.Resources = append(r.Resources, resource(ir.TypeCluster, c.clusters[i], named(c.cluster(x.value()), c.clusters[i])))
 		}
 		return r, nil
 	default: // listeners and chains

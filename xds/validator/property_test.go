@@ -57,15 +57,24 @@ func (w *world) route(name, cluster string, bad bool) *ir.Route {
 // program draws a program of the given number of routes, with faults in so many of its units.
 func (w *world) program(routes, hosts, faults int) *ir.Program {
 	w.guilty = map[string]bool{}
-	at := map[int]bool{} // which of the units are bad: routes, then secrets, then chains
+	const clusters = 3
+	at := map[int]bool{} // which of the units are bad: routes, then secrets, then chains, then clusters
 	for len(at) < faults {
-		at[w.IntN(routes+2*hosts)] = true
+		at[w.IntN(routes+2*hosts+clusters)] = true
 	}
 	p := &ir.Program{Version: ir.Version}
-	for i := range 3 {
+	for i := range clusters {
 		name := "c" + strconv.Itoa(i)
-		p.Clusters = append(p.Clusters, &ir.Cluster{Name: name, Discovery: ir.DiscoveryStrictDNS, Host: name + ".example.com", Port: 80, ConnectTimeoutMillis: 3000,
-			TLS: &ir.UpstreamTLS{SNI: name}, Origins: []ir.Origin{{Kind: "Mapping", Name: name}}})
+		c := &ir.Cluster{Name: name, Discovery: ir.DiscoveryStrictDNS, Host: name + ".example.com", Port: 80, ConnectTimeoutMillis: 3000,
+			TLS: &ir.UpstreamTLS{SNI: name}, Origins: []ir.Origin{{Kind: "Mapping", Name: name}}}
+		if w.IntN(2) == 0 {
+			c.TLS = nil // then it has the form of others
+		}
+		if at[routes+2*hosts+i] {
+			c.TLS = &ir.UpstreamTLS{SNI: "x", Params: ir.TLSParams{CipherSuites: []string{"NO-SUCH-CIPHER"}}}
+			w.blame(ir.UnitCluster, name)
+		}
+		p.Clusters = append(p.Clusters, c)
 	}
 	listener := &ir.Listener{Name: "l", Address: "192.0.2.1", Port: 443, TLSInspector: true}
 	n := 0
@@ -183,7 +192,7 @@ func wholeEndpoints(t *testing.T, v *Validator, c *child, r *ir.Resource) string
 	return text
 }
 
-// TestWholeIsItsParts: over random programs with faults, exactly the guilty units are refused; Envoy refuses a complete resource
+// TestWholeIsItsParts: over random programs with no, one, three and twenty faults, of which some end or hang Envoy, exactly the guilty units are refused; Envoy refuses a complete resource
 // just when a unit of it is refused; and what the back end makes without the guilty is accepted as a whole.
 func TestWholeIsItsParts(t *testing.T) {
 	programs := 2000
@@ -194,10 +203,29 @@ func TestWholeIsItsParts(t *testing.T) {
 	w := &world{}
 	w.cert, w.key = pairOf(t)
 	_, w.other = pairOf(t)
+	counts := map[string]int{}
 	for i := range programs {
 		w.Rand = rand.New(rand.NewPCG(uint64(i), 7))
-		faults := []int{0, 1, 1, 3}[i%4]
-		p := w.program(1+w.IntN(12), 1+w.IntN(2), min(faults, 3))
+		k := []int{0, 1, 3, 1}[i%4]
+		routes := 1 + w.IntN(12)
+		if i%20 == 1 {
+			k, routes = 20, 20+w.IntN(30)
+		}
+		p := w.program(routes, 1+w.IntN(2), k)
+		counts[fmt.Sprint("k=", k)]++
+		lethal := ""
+		switch i % 400 {
+		case 2:
+			lethal = "local o = os; o['exit'](1)"
+		case 203:
+			lethal = "(function() while true do end end)()"
+		}
+		if lethal != "" { // in the first chain, whatever else is wrong with it
+			c := p.Listeners[0].Chains[0]
+			c.HTTP.Filters = []*ir.Filter{{Name: ir.FilterLua, Config: &ir.Lua{Script: lethal + fmt.Sprint(" -- ", i)}}}
+			w.blame(ir.UnitChain, c.Name)
+			counts["lethal"]++
+		}
 		e := envoy.NewEmitter(envoy.Options{})
 		out := e.Emit(p)
 		verdicts := judge(t, v, out.Changed...)
@@ -205,8 +233,10 @@ func TestWholeIsItsParts(t *testing.T) {
 		if len(out.Diagnostics) > 0 {
 			t.Fatalf("program %d: the rules found something: %v", i, out.Diagnostics)
 		}
-		if refused := whole(t, v, out.Resources); (len(refused) > 0) != (len(w.guilty) > 0) {
-			t.Errorf("program %d: guilty %v, but as a whole %v", i, w.guilty, refused)
+		if lethal == "" {
+			if refused := whole(t, v, out.Resources); (len(refused) > 0) != (len(w.guilty) > 0) {
+				t.Errorf("program %d: guilty %v, but as a whole %v", i, w.guilty, refused)
+			}
 		}
 		for rounds := 0; len(verdicts.Refused) > 0; rounds++ {
 			if rounds == 5 {
@@ -223,7 +253,12 @@ func TestWholeIsItsParts(t *testing.T) {
 			return
 		}
 	}
-	t.Logf("%d programs, %+v", programs, v.Status().Metrics)
+	for _, what := range []string{"k=0", "k=1", "k=3", "k=20", "lethal"} {
+		if counts[what] == 0 {
+			t.Errorf("no program has %s", what)
+		}
+	}
+	t.Logf("%d programs, %v, %+v", programs, counts, v.Status().Metrics)
 }
 
 func compareGuilt(t *testing.T, i int, guilty map[string]bool, v Verdicts) {

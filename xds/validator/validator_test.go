@@ -238,7 +238,11 @@ func suspects(t testing.TB) []suspect {
 		{"", eds("logical", dns("no.such.host.invalid", clusterv3.Cluster_LOGICAL_DNS))},
 		{"", eds("static", func(c *clusterv3.Cluster) { dns("192.0.2.7", clusterv3.Cluster_STATIC)(c); checked(c) })},
 		{`malformed IP address`, eds("name", dns("no.such.host.invalid", clusterv3.Cluster_STATIC))},
-		{`validator's own`, eds(adsCluster, nil)},
+		{"", eds(adsCluster, nil)},
+		{`cluster 'provided' did not provide one`, eds("provided", func(c *clusterv3.Cluster) {
+			dns("192.0.2.7", clusterv3.Cluster_STATIC)(c)
+			c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
+		})},
 		{"", certificate("good", cert, key)},
 		{`(?i)key`, certificate("mismatch", cert, otherKey)},
 		{`(?i)certificate`, certificate("garbage", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", key)},
