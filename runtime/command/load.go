@@ -22,7 +22,7 @@ func (a *app) newCompiler() *translators.Compiler {
 	front := emissary.New(emissary.Options{
 		AmbassadorID: s.AmbassadorID, Namespace: s.Namespace,
 		SingleNamespace: s.SingleNamespace, CertsSingleNamespace: s.CertsSingleNamespace,
-		BindAddress: s.BindAddress, ReadyPort: uint32(s.ReadyPort), LooseLabelSelectors: s.LooseLabelSelectors,
+		BindAddress: s.BindAddress, ReadyPort: uint32(s.ReadyPort), DiagService: s.DiagnosticsAddress(), LooseLabelSelectors: s.LooseLabelSelectors,
 	})
 	o := translators.Options{
 		FrontEnds: []translators.FrontEnd{front},

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -69,14 +67,7 @@ func (a *app) askOverview(ctx context.Context) (*gateway.Overview, error) {
 
 // healthAddress is where the Chancery of these settings answers.
 func (a *app) healthAddress() string {
-	host := a.settings.HealthAddress
-	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
-		host = "127.0.0.1"
-		if ip != nil && ip.To4() == nil {
-			host = "::1"
-		}
-	}
-	return net.JoinHostPort(host, strconv.Itoa(a.settings.HealthPort))
+	return a.settings.DiagnosticsAddress()
 }
 
 // operate asks the Chancery that runs on this machine to change what it works with, and returns its answer.

@@ -144,6 +144,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer probes.Close()
 	g.at = Addresses{ads.Addr(), probes.Addr()}
+	if at, ok := probes.Addr().(*net.TCPAddr); ok {
+		s.HealthPort = at.Port // by now the system has chosen one, where that was left to it
+	}
 	if o.Envoy != "" && !(s.EnvoyOutlives && supervisor.Alive(ctx, g.admin())) {
 		if err := free(s.AdminPort, "Envoy's admin address", "admin-port"); err != nil {
 			return err

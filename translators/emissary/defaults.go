@@ -187,7 +187,7 @@ func (r *reader) probes() {
 			out.rewrite = p.prefix
 		}
 		if out.service == "" {
-			out.service = diagService
+			out.service = r.s.diagService
 		}
 		if !strings.HasPrefix(out.prefix, "/") {
 			r.invalid(p.key+".prefix", "\""+out.prefix+"\" is no path prefix", "a path begins with \"/\"")
@@ -195,7 +195,7 @@ func (r *reader) probes() {
 		}
 		if _, err := parseService(out.service); err != nil {
 			r.invalid(p.key+".service", err.Error(), "host:port")
-			out.service = diagService
+			out.service = r.s.diagService
 		}
 		if enabled {
 			r.s.probes = append(r.s.probes, out)

@@ -28,6 +28,8 @@ type Options struct {
 	BindAddress string
 	// ReadyPort is the port of Envoy's ready listener; 0 means 8006 [AMBASSADOR_READY_PORT].
 	ReadyPort uint32
+	// DiagService is where the gateway's own probes are answered; "" means "127.0.0.1:8877".
+	DiagService string
 	// LooseLabelSelectors lets one equal label, or the host name alone, attach a Mapping to a Host
 	// [DISABLE_STRICT_LABEL_SELECTORS].
 	LooseLabelSelectors bool
@@ -59,6 +61,9 @@ func New(o Options) *FrontEnd {
 	}
 	if o.ReadyPort == 0 {
 		o.ReadyPort = 8006
+	}
+	if o.DiagService == "" {
+		o.DiagService = "127.0.0.1:8877"
 	}
 	if o.NodeID == "" {
 		o.NodeID = "chancery"

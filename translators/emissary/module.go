@@ -48,6 +48,7 @@ type settings struct {
 	filters []*ir.Filter
 	// labelDomain is default_label_domain; labels are default_labels by domain.
 	labelDomain string
+	diagService string
 	labels      map[string][]ir.RateLimitAction
 }
 
@@ -60,9 +61,6 @@ type probe struct {
 
 // defaultTimeout is cluster_request_timeout_ms' default.
 const defaultTimeout = 3000
-
-// diagService is where the gateway's own probes are answered.
-const diagService = "127.0.0.1:8877"
 
 // module returns the settings of the Module that counts: the first by namespace and name that has the right name and
 // ambassador_id. They are made once for each version of it.
@@ -100,8 +98,9 @@ func (l *lowering) module(spec *api.ModuleSpec) {
 func (f *FrontEnd) newSettings(of *snapshot.Object) *settings {
 	s := &settings{
 		of: of, resolver: "kubernetes-service", secretNamespacing: true, regexMaxSize: defaultRegexMaxSize, timeout: defaultTimeout, ipv4: true,
-		http:      &ir.HTTPSettings{UseRemoteAddress: true, ServerName: "envoy"},
-		bootstrap: &ir.Bootstrap{AdminPort: 8001, ReadyPort: f.options.ReadyPort, NodeID: f.options.NodeID, NodeCluster: f.options.NodeCluster},
+		diagService: f.options.DiagService,
+		http:        &ir.HTTPSettings{UseRemoteAddress: true, ServerName: "envoy"},
+		bootstrap:   &ir.Bootstrap{AdminPort: 8001, ReadyPort: f.options.ReadyPort, NodeID: f.options.NodeID, NodeCluster: f.options.NodeCluster},
 	}
 	r := &reader{s: s, path: "spec.config"}
 	about := f.self
