@@ -186,8 +186,10 @@ func (a *Authority) serve(cert *x509.Certificate, key crypto.Signer, text, previ
 	a.bundle = bundle
 	// A new authority has to be known to the API server before a certificate of it is shown; until then the one before is
 	// still good.
-	if a.serving != nil && (news || bytes.Equal(a.signed, text)) {
-		if left := a.serving.Leaf.NotAfter.Sub(a.now()); left > a.life()/8 || left > 0 && a.serving.Leaf.NotAfter.Equal(cert.NotAfter) {
+	if a.serving != nil {
+		end := a.serving.Leaf.NotAfter
+		left := end.Sub(a.now())
+		if news && left > 0 || bytes.Equal(a.signed, text) && (left > a.life()/8 || left > 0 && end.Equal(cert.NotAfter)) {
 			return nil
 		}
 	}
