@@ -32,6 +32,8 @@ type Options struct {
 	AmbassadorID string
 	// Now is the clock, for the expiry of exceptions only; nil for the machine's.
 	Now func() time.Time
+	// Forgetful asks every policy about every object, even where all that it reads is as in another object.
+	Forgetful bool
 	// Decided is told of each verdict that changes; nil for nobody. It must not wait.
 	Decided func(decision.Transition)
 }
@@ -287,7 +289,7 @@ func (a *Admitter) renew(o *snapshot.Object) *entry {
 	e := &entry{object: o, question: q}
 	if old != nil {
 		if old.object == o {
-			e.value = old.value
+			e.document = old.document
 		}
 		e.verdict, e.admitted, e.candidate, e.claim = old.verdict, old.admitted, old.candidate, old.claim
 		a.forget(old)
@@ -349,6 +351,7 @@ func (a *Admitter) findings(now time.Time) []snapshot.Diagnostic {
 // world is what the verdicts depend on beside the objects: the set, tenancy, exceptions.
 type world struct {
 	set        *engine.Set
+	memory     *engine.Memory
 	tenancy    *api.Tenancy
 	tenants    string // what tenancy was made from
 	index      *index.Index
@@ -406,6 +409,9 @@ func (a *Admitter) newWorld(s *snapshot.Snapshot, supply *Supply, before *world)
 		},
 		MaxPolicies: func(tenant string) int { return w.tenancy.MaxPolicies(tenant) },
 	})
+	if !a.options.Forgetful {
+		w.memory = engine.NewMemory()
+	}
 	w.findings = append(w.findings, w.set.Findings...)
 	for _, p := range w.set.Policies {
 		switch {

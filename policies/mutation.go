@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/open-policy-agent/opa/v1/ast"
-
 	policy "github.com/chancery-gateway/chancery/policies/api"
 	"github.com/chancery-gateway/chancery/policies/engine"
 	"github.com/chancery-gateway/chancery/policies/index"
@@ -100,16 +98,16 @@ func granted(p *engine.Policy, path []string) bool {
 	})
 }
 
-// mutate asks for mutations until none changes the object any more, applies them, and returns the value to judge.
-func (a *Admitter) mutate(ctx context.Context, e *entry) ast.Value {
+// mutate asks for mutations until none changes the object any more, applies them, and returns the document to judge.
+func (a *Admitter) mutate(ctx context.Context, e *entry) *index.Document {
 	w := a.world
 	if e.question.mutations == nil {
-		return e.value
+		return e.document
 	}
-	value, doc := e.value, any(nil)
+	document, doc := e.document, any(nil)
 	var last []operation
 	for round := 0; ; round++ {
-		answer := e.question.mutations.Ask(ctx, a.input(e.object, value), w.store)
+		answer := e.question.mutations.About(ctx, document, e.object.Namespace, a.input(e.object, document, document == e.document), w.store)
 		e.failures = append(e.failures, answer.Failures...)
 		e.reads = append(e.reads, answer.Reads...)
 		ops := a.operations(e, answer.Results)
@@ -141,18 +139,16 @@ func (a *Admitter) mutate(ctx context.Context, e *entry) ast.Value {
 		}
 		last = append(last, effective...)
 		text, err := json.Marshal(doc)
-		if err == nil {
-			value, err = index.Value(text)
-		}
 		if err != nil {
 			e.blame(effective[0].result, codeSpoiled, "", err.Error(), "")
 			break
 		}
+		document = index.NewDocument(text)
 	}
 	if len(last) == 0 || len(e.mutation.faults) > 0 {
-		return e.value
+		return e.document
 	}
-	return a.adopt(e, doc, last, value)
+	return a.adopt(e, doc, last, document)
 }
 
 func decode(raw []byte) any {
@@ -294,11 +290,11 @@ func copied(m map[string]any) map[string]any {
 }
 
 // adopt decodes and checks the result, and notes what changed.
-func (a *Admitter) adopt(e *entry, doc any, done []operation, value ast.Value) ast.Value {
+func (a *Admitter) adopt(e *entry, doc any, done []operation, document *index.Document) *index.Document {
 	text, err := json.Marshal(doc)
 	if err != nil {
 		e.blame(done[0].result, codeSpoiled, "", err.Error(), "")
-		return e.value
+		return e.document
 	}
 	o, found := api.Decode(text, e.object.Source, nil)
 	if o == nil {
@@ -310,11 +306,11 @@ func (a *Admitter) adopt(e *entry, doc any, done []operation, value ast.Value) a
 				}
 			}
 		}
-		return e.value
+		return e.document
 	}
 	if o.Ref != e.object.Ref {
 		e.blame(done[0].result, codeScope, "metadata", "the object's name, namespace or kind cannot be changed", "")
-		return e.value
+		return e.document
 	}
 	o.Parent, o.APIVersion = e.object.Parent, e.object.APIVersion
 	e.form = o
@@ -343,7 +339,7 @@ func (a *Admitter) adopt(e *entry, doc any, done []operation, value ast.Value) a
 		e.mutation.notes = append(e.mutation.notes, about(e.object, snapshot.Info, codeMutated, op.result.Policy, op.result.Rule, op.where(), message, ""))
 	}
 	slices.SortFunc(e.mutation.changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
-	return value
+	return document
 }
 
 func lookup(at any, path []string) json.RawMessage {

@@ -236,9 +236,9 @@ func (w *world) askInOrder(p *engine.Policy, key claimed, claims, order []*entry
 		terms[i] = ast.NewTerm(claimValue(e, slices.Index(claims, e)))
 	}
 	q := w.set.Prepare(engine.Resolve, []*engine.Policy{p})
-	answer := q.Ask(context.Background(), func(parameters *ast.Term) ast.Value {
+	answer := q.Ask(context.Background(), func(parameters *ast.Term) (ast.Value, error) {
 		return ast.NewObject(ast.Item(ast.StringTerm("kind"), ast.StringTerm(key.kind)), ast.Item(ast.StringTerm("claim"), ast.StringTerm(key.what)),
-			ast.Item(ast.StringTerm("claims"), ast.ArrayTerm(terms...)), ast.Item(ast.StringTerm("parameters"), parameters))
+			ast.Item(ast.StringTerm("claims"), ast.ArrayTerm(terms...)), ast.Item(ast.StringTerm("parameters"), parameters)), nil
 	}, w.store)
 	switch {
 	case len(answer.Failures) > 0:

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -32,9 +33,10 @@ type question struct {
 }
 
 // prepare compiles the questions when they are first asked.
-func (q *question) prepare(s *engine.Set) {
+func (q *question) prepare(s *engine.Set, m *engine.Memory) {
 	q.prepared.Do(func() {
-		q.judge, q.judgeTenant, q.mutations = s.Prepare(engine.Judge, q.platform), s.Prepare(engine.Judge, q.tenant), s.Prepare(engine.Mutate, q.platform)
+		q.judge, q.judgeTenant = s.Prepare(engine.Judge, q.platform).Remember(m), s.Prepare(engine.Judge, q.tenant).Remember(m)
+		q.mutations = s.Prepare(engine.Mutate, q.platform).Remember(m)
 	})
 }
 
@@ -43,7 +45,7 @@ type entry struct {
 	object   *snapshot.Object
 	question *question
 	stale    bool
-	value    ast.Value
+	document *index.Document
 	// form is the object after mutations; the object itself when there were none.
 	form     *snapshot.Object
 	mutation mutation
@@ -142,14 +144,21 @@ func nonNil(s []string) []string {
 	return s
 }
 
-// input returns a function that builds the document that rules see.
-func (a *Admitter) input(o *snapshot.Object, object ast.Value) func(parameters *ast.Term) ast.Value {
+// input returns a function that builds what rules see of the object, whose text is the document's.
+func (a *Admitter) input(o *snapshot.Object, document *index.Document, counted bool) engine.InputFunc {
 	w := a.world
 	s, operation, old := w.surround(o), "CREATE", ast.Value(nil)
 	if a.review != nil && a.review.ref == o.Ref {
 		operation, old = a.review.operation, a.review.old
 	}
-	return func(parameters *ast.Term) ast.Value {
+	return func(parameters *ast.Term) (ast.Value, error) {
+		object, made, err := document.Value()
+		if made && counted {
+			a.counts.Converted.Add(1)
+		}
+		if err != nil {
+			return nil, err
+		}
 		pairs := [][2]*ast.Term{
 			{ast.InternedTerm("object"), ast.NewTerm(object)},
 			{ast.InternedTerm("operation"), ast.InternedTerm(operation)},
@@ -161,7 +170,7 @@ func (a *Admitter) input(o *snapshot.Object, object ast.Value) func(parameters *
 		if old != nil {
 			pairs = append(pairs, [2]*ast.Term{ast.InternedTerm("old"), ast.NewTerm(old)})
 		}
-		return ast.NewObject(pairs...)
+		return ast.NewObject(pairs...), nil
 	}
 }
 
@@ -173,32 +182,21 @@ func (a *Admitter) ask(e *entry) {
 		return
 	}
 	a.counts.Evaluated.Add(1)
-	if e.value == nil {
-		a.counts.Converted.Add(1)
-		v, err := index.Value(e.object.Raw)
-		if err != nil {
-			for _, p := range slices.Concat(e.question.platform, e.question.tenant) {
-				e.failures = append(e.failures, engine.Failure{Policy: p, Code: engine.CodeFailed, Message: "the object cannot be read: " + err.Error()})
-			}
-			return
-		}
-		e.value = v
+	if e.document == nil {
+		e.document = index.NewDocument(e.object.Raw)
 	}
-	e.question.prepare(w.set)
+	e.question.prepare(w.set, w.memory)
 	ctx := context.Background()
-	value := a.mutate(ctx, e)
-	input := a.input(e.form, value)
+	document := a.mutate(ctx, e)
+	input := a.input(e.form, document, document == e.document)
 	for _, q := range []*engine.Query{e.question.judge, e.question.judgeTenant} {
-		answer := q.Ask(ctx, input, w.store)
+		answer := q.About(ctx, document, e.object.Namespace, input, w.store)
 		e.results = append(e.results, answer.Results...)
 		e.failures = append(e.failures, answer.Failures...)
 		e.reads = append(e.reads, answer.Reads...)
 	}
 	slices.SortFunc(e.reads, func(a, b index.Key) int {
-		if a.Table != b.Table {
-			return strings.Compare(a.Table, b.Table)
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(strings.Compare(a.Table, b.Table), strings.Compare(a.Name, b.Name))
 	})
 	e.reads = slices.Compact(e.reads)
 }

@@ -121,6 +121,11 @@ func (d Diagnostic) Compare(o Diagnostic) int {
 		strings.Compare(d.Code.ID, o.Code.ID),
 		cmp.Compare(d.Severity, o.Severity),
 		strings.Compare(d.Message, o.Message),
+		strings.Compare(d.Policy, o.Policy),
+		strings.Compare(d.Rule.File, o.Rule.File),
+		cmp.Compare(d.Rule.Line, o.Rule.Line),
+		strings.Compare(d.Help, o.Help),
+		strings.Compare(d.APIVersion, o.APIVersion),
 	)
 }
 

@@ -31,6 +31,7 @@ type pkg struct {
 	kinds  []string
 	broken *snapshot.Diagnostic
 	digest string
+	reads  projection
 	// own are the schemas that the package's METADATA names itself.
 	own []*ast.SchemaAnnotation
 }

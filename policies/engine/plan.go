@@ -4,81 +4,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/topdown"
 
 	"github.com/chancery-gateway/chancery/policies/index"
-	"github.com/chancery-gateway/chancery/snapshot"
 )
-
-// Phase is one of the questions that are asked about an object.
-type Phase string
-
-// The phases.
-const (
-	// Judge asks for deny and warn; Mutate for operations; Resolve a merge policy about claims.
-	Judge   Phase = "judge"
-	Mutate  Phase = "mutate"
-	Resolve Phase = "resolve"
-)
-
-func (p Phase) entries() []string {
-	switch p {
-	case Judge:
-		return []string{"deny", "warn"}
-	case Mutate:
-		return []string{"mutate"}
-	}
-	return []string{"resolve"}
-}
-
-// Has reports whether the policy has anything to say in the phase.
-func (p *Policy) Has(ph Phase) bool {
-	return slices.ContainsFunc(ph.entries(), func(e string) bool { return p.has[e] })
-}
-
-// Result is one thing that a rule said.
-type Result struct {
-	Policy *Policy
-	Rule   *Rule
-	// Message and Path are those of deny and warn; Path may be "".
-	Message, Path string
-	// Value is the whole result as JSON.
-	Value []byte
-}
-
-// Failure is a policy that could not answer about one object.
-type Failure struct {
-	Policy  *Policy
-	Code    *snapshot.Code
-	Message string
-}
-
-// Answer is what the policies of one owner said about one object.
-type Answer struct {
-	Results  []Result
-	Failures []Failure
-	// Reads are the entries of the index that the answer depends on.
-	Reads []index.Key
-}
-
-// Query is a question to several policies of one owner, compiled. It is safe for concurrent use.
-type Query struct {
-	phase    Phase
-	policies []*Policy
-	groups   []*plan
-	set      *Set
-	alone    sync.Map // *Policy → *plan
-}
 
 // plan asks policies that can share one parameters document, in one evaluation.
 type plan struct {
@@ -104,61 +40,6 @@ const (
 	maxResults = 100
 	maxText    = 2000
 )
-
-// Prepare compiles a question. Policies that have nothing to say in the phase are left out; the others must be of one owner
-// and not broken. It returns nil when none is left.
-func (s *Set) Prepare(ph Phase, policies []*Policy) *Query {
-	q := &Query{phase: ph, set: s}
-	for _, p := range policies {
-		if p.Has(ph) {
-			q.policies = append(q.policies, p)
-		}
-	}
-	if len(q.policies) == 0 {
-		return nil
-	}
-	// Policies are asked together as long as one parameters document serves them all.
-	var groups [][]*Policy
-	var documents []map[string]*ast.Term
-	for _, p := range q.policies {
-		at := slices.IndexFunc(documents, func(d map[string]*ast.Term) bool { return d != nil && p.sharable && fits(d, p.parameters) })
-		if at < 0 {
-			at = len(groups)
-			groups = append(groups, nil)
-			if p.sharable {
-				documents = append(documents, map[string]*ast.Term{})
-			} else {
-				documents = append(documents, nil)
-			}
-		}
-		groups[at] = append(groups[at], p)
-		if d := documents[at]; d != nil {
-			p.parameters.Value.(ast.Object).Foreach(func(k, v *ast.Term) { d[k.Value.String()] = v })
-		}
-	}
-	for i, g := range groups {
-		parameters := g[0].parameters
-		if documents[i] != nil && len(g) > 1 {
-			all := ast.NewObject()
-			for _, p := range g {
-				p.parameters.Value.(ast.Object).Foreach(func(k, v *ast.Term) { all.Insert(k, v) })
-			}
-			all.Hash()
-			parameters = ast.NewTerm(all)
-		}
-		q.groups = append(q.groups, s.compile(ph, g, parameters))
-	}
-	return q
-}
-
-// fits reports whether the parameters agree with a document on every name that both have.
-func fits(d map[string]*ast.Term, parameters *ast.Term) bool {
-	o, ok := parameters.Value.(ast.Object)
-	return ok && !o.Until(func(k, v *ast.Term) bool {
-		have, there := d[k.Value.String()]
-		return there && !have.Equal(v)
-	})
-}
 
 func (s *Set) compile(ph Phase, policies []*Policy, parameters *ast.Term) *plan {
 	p := &plan{policies: policies, parameters: parameters, c: s.units[policies[0].Tenant].compiler}
@@ -195,82 +76,6 @@ func (s *Set) compile(ph Phase, policies []*Policy, parameters *ast.Term) *plan 
 	return p
 }
 
-// Ask asks the question with the data of the store. Input makes the input document for a parameters document. A policy that
-// fails is asked again alone, so that it costs no other its answer.
-func (q *Query) Ask(ctx context.Context, input func(parameters *ast.Term) ast.Value, store *index.Store) Answer {
-	var a Answer
-	if q == nil {
-		return a
-	}
-	for _, g := range q.groups {
-		var one Answer
-		var took time.Duration
-		err := errQuarantined
-		if !slices.ContainsFunc(g.policies, (*Policy).Quarantined) {
-			one, took, err = g.run(ctx, input(g.parameters), store, g.limit)
-		}
-		if err == nil && (took < slow || len(g.policies) == 1) {
-			g.charge(took)
-			a.add(one)
-			continue
-		}
-		// Somebody failed, or took long: each is asked alone, so that it is known who.
-		for _, p := range g.policies {
-			if p.Quarantined() { // since the question was put: it will be put anew
-				a.Failures = append(a.Failures, Failure{p, CodeTimeout, errQuarantined.Error()})
-				continue
-			}
-			alone, ok := q.alone.Load(p)
-			if !ok {
-				alone, _ = q.alone.LoadOrStore(p, q.set.compile(q.phase, []*Policy{p}, p.parameters))
-			}
-			one, took, err := alone.(*plan).patient(ctx, input(p.parameters), store)
-			alone.(*plan).charge(took)
-			a.add(one)
-			if err != nil {
-				p.Stats.Errors.Add(1)
-				a.Failures = append(a.Failures, p.failure(err))
-			}
-		}
-	}
-	return a
-}
-
-var errQuarantined = errors.New("the policy is quarantined")
-
-func (a *Answer) add(b Answer) {
-	a.Results, a.Failures, a.Reads = append(a.Results, b.Results...), append(a.Failures, b.Failures...), append(a.Reads, b.Reads...)
-}
-
-func (p *Policy) failure(err error) Failure {
-	if topdown.IsCancel(err) {
-		n := p.Stats.Timeouts.Add(1)
-		if n > 3 && 2*n > p.Stats.Evaluations.Load() {
-			p.Stats.quarantined.Store(true)
-		}
-		return Failure{p, CodeTimeout, fmt.Sprintf("took longer than %s", p.Spec.TimeLimit())}
-	}
-	message := firstLine(err.Error())
-	var e *topdown.Error
-	if errors.As(err, &e) {
-		message = e.Message
-		if e.Location != nil {
-			message = fmt.Sprintf("%s (%s)", e.Message, p.place(e.Location))
-		}
-	}
-	return Failure{p, CodeFailed, message}
-}
-
-// place translates a location in the policy's modules.
-func (p *Policy) place(l *ast.Location) snapshot.Position {
-	for _, m := range p.modules {
-		if m.File == l.File {
-			return m.at(l)
-		}
-	}
-	return snapshot.Position{File: l.File, Line: l.Row}
-}
-
 // slow is what policies that are asked together may take before each is measured alone; passBudget is how long one policy
 // may take in all for the objects of one compile.
 const (
@@ -287,6 +92,9 @@ func (s *Set) BeginPass() {
 
 // charge books an evaluation on the policies, which share its time. One whose budget is used up is quarantined.
 func (p *plan) charge(took time.Duration) {
+	if len(p.policies) == 1 {
+		p.policies[0].Stats.observe(took)
+	}
 	for _, one := range p.policies {
 		one.Stats.Evaluations.Add(1)
 		if now := one.Stats.Nanos.Add(took.Nanoseconds() / int64(len(p.policies))); now-one.Stats.passed.Load() > passBudget.Nanoseconds() {
@@ -295,10 +103,19 @@ func (p *plan) charge(took time.Duration) {
 	}
 }
 
+// ask evaluates the plan over the input that it makes.
+func (p *plan) ask(ctx context.Context, input InputFunc, store *index.Store, run func(context.Context, ast.Value, *index.Store, time.Duration) (Answer, time.Duration, error)) (Answer, time.Duration, error) {
+	document, err := input(p.parameters)
+	if err != nil {
+		return Answer{}, 0, fmt.Errorf("the object cannot be read: %w", err)
+	}
+	return run(ctx, document, store, p.limit)
+}
+
 // patient evaluates the plan under its deadline as processor time: on a machine that is busy with other things an
 // evaluation that was cut before it had its time is given more of the wall clock, up to 64 times the deadline.
-func (p *plan) patient(ctx context.Context, input ast.Value, store *index.Store) (a Answer, took time.Duration, err error) {
-	for limit := p.limit; ; limit *= 4 {
+func (p *plan) patient(ctx context.Context, input ast.Value, store *index.Store, limit time.Duration) (a Answer, took time.Duration, err error) {
+	for ; ; limit *= 4 {
 		a, took, err = p.run(ctx, input, store, limit)
 		if err == nil || !topdown.IsCancel(err) || took >= p.limit || limit >= 64*p.limit {
 			return a, took, err
@@ -338,7 +155,7 @@ func (p *plan) run(ctx context.Context, input ast.Value, store *index.Store, lim
 			}
 			for _, o := range p.outputs {
 				if t := r[o.name]; t != nil {
-					if f := a.take(o.policy, o.entry, t.Value); f != nil {
+					if f := a.read(o.policy, o.entry, t.Value); f != nil {
 						a.Failures = append(a.Failures, *f)
 					}
 				}
@@ -348,8 +165,8 @@ func (p *plan) run(ctx context.Context, input ast.Value, store *index.Store, lim
 	return a, 0, err
 }
 
-// take reads the results of one entry point.
-func (a *Answer) take(p *Policy, entry string, v ast.Value) *Failure {
+// read reads the results of one entry point.
+func (a *Answer) read(p *Policy, entry string, v ast.Value) *Failure {
 	set, ok := v.(ast.Set)
 	if !ok {
 		return &Failure{p, CodeShape, entry + " is no set"}
@@ -387,19 +204,26 @@ func (a *Answer) take(p *Policy, entry string, v ast.Value) *Failure {
 			}
 			r.Message, r.Path = clip(body.Msg, maxText), clip(body.Path, 200)
 		}
-		r.Rule.Hits.Add(1)
-		p.Stats.LastHit.Store(time.Now().Unix())
-		switch entry {
-		case "deny":
-			p.Stats.Denials.Add(1)
-		case "warn":
-			p.Stats.Warnings.Add(1)
-		default:
-			p.Stats.Mutations.Add(1)
-		}
 		a.Results = append(a.Results, r)
 	}
 	return failure
+}
+
+// count books a result.
+func (r *Result) count() {
+	r.Rule.Hits.Add(1)
+	n := r.Policy.Stats
+	n.LastHit.Store(time.Now().Unix())
+	switch r.Rule.Name {
+	case "deny":
+		n.Denials.Add(1)
+	case "warn":
+		n.Warnings.Add(1)
+	case "mutate":
+		n.Mutations.Add(1)
+	default:
+		n.Resolved.Add(1)
+	}
 }
 
 // settle reads the answers of resolve rules: they must agree, and a default counts when no other answers.
@@ -426,9 +250,6 @@ func (a *Answer) settle(p *plan, r topdown.QueryResult) error {
 		}
 	}
 	if said = cmp.Or(said, fallback); said != nil {
-		said.Rule.Hits.Add(1)
-		said.Policy.Stats.Resolved.Add(1)
-		said.Policy.Stats.LastHit.Store(time.Now().Unix())
 		a.Results = append(a.Results, *said)
 	}
 	return nil

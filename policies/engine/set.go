@@ -242,7 +242,8 @@ func (b *builder) check(u *unit) {
 		b.report(u.compile()...)
 	}
 	for _, p := range u.packages {
-		p.digest = u.closure(p)
+		all := u.closure(p)
+		p.digest, p.reads = digest(all), project(all)
 	}
 }
 
@@ -278,8 +279,8 @@ func (b *builder) prepare(u *unit, p *pkg) {
 	p.kinds = slices.Compact(p.kinds)
 }
 
-// closure is the digest of the package and of all packages that it refers to, directly or not.
-func (u *unit) closure(p *pkg) string {
+// closure returns the modules of the package and of all packages that it refers to, directly or not.
+func (u *unit) closure(p *pkg) (out []*module) {
 	seen := map[*pkg]bool{}
 	var visit func(*pkg)
 	visit = func(at *pkg) {
@@ -306,11 +307,17 @@ func (u *unit) closure(p *pkg) string {
 		}
 	}
 	visit(p)
-	var sums []string
 	for at := range seen {
-		for _, m := range at.mods {
-			sums = append(sums, hex.EncodeToString(m.digest[:]))
-		}
+		out = append(out, at.mods...)
+	}
+	return out
+}
+
+// digest is that of modules, in whatever order.
+func digest(mods []*module) string {
+	var sums []string
+	for _, m := range mods {
+		sums = append(sums, hex.EncodeToString(m.digest[:]))
 	}
 	slices.Sort(sums)
 	sum := sha256.Sum256([]byte(strings.Join(sums, "\n")))
@@ -392,7 +399,7 @@ func (b *builder) instance(o *api.Policy, tenant string) *Policy {
 // bind joins an instance with its package.
 func (b *builder) bind(p *Policy, u *unit, at *pkg) *Policy {
 	p.Rules, p.has, p.Broken = at.rules, at.has, at.broken
-	p.modules = at.mods
+	p.modules, p.reads = at.mods, at.reads
 	p.sharable = true
 	for _, other := range u.packages { // a library package may look at the parameters too
 		if other == at || !other.isPolicy() {

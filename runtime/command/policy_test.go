@@ -202,7 +202,8 @@ func TestPolicySwap(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	page, err := io.ReadAll(resp.Body)
-	for _, want := range []string{`chancery_policy_results_total{policy="bypass",result="deny",tenant=""}`, "chancery_policy_set_info{digest=", `chancery_policy_log_transitions_total{outcome="dropped"} 0`} {
+	for _, want := range []string{`chancery_policy_results_total{policy="bypass",result="deny",tenant=""}`, "chancery_policy_set_info{digest=", `chancery_policy_log_transitions_total{outcome="dropped"} 0`, `chancery_policy_evaluation_seconds_bucket{policy="more",tenant="",le="+Inf"}`,
+		`chancery_policy_evaluations_total{how="evaluated",policy="more",tenant=""}`, "# TYPE chancery_policy_evaluation_seconds histogram"} {
 		if err != nil || !strings.Contains(string(page), want) {
 			t.Errorf("no %s among the measurements", want)
 		}

@@ -24,6 +24,8 @@ type policyCosts struct {
 	// Nanos is the mean time for one object.
 	Nanos       int64 `json:"nanos"`
 	Evaluations int64 `json:"evaluations"`
+	// Remembered are the answers that were taken again, since the policy had been asked about the same before.
+	Remembered int64 `json:"remembered"`
 }
 
 func (a *app) policyBenchCommand() *cobra.Command {
@@ -69,14 +71,14 @@ when the fastest round is slower than the kept one by more than --threshold perc
 			b.Objects = len(last.Verdicts())
 			for _, p := range last.Policies() {
 				n := p.Stats.Evaluations.Load()
-				b.Policies = append(b.Policies, policyCosts{ID: p.ID, Evaluations: n, Nanos: p.Stats.Nanos.Load() / max(n, 1)})
+				b.Policies = append(b.Policies, policyCosts{ID: p.ID, Evaluations: n, Remembered: p.Stats.Remembered.Load(), Nanos: p.Stats.Nanos.Load() / max(n, 1)})
 			}
 			if format == "json" {
 				err = writeJSON(a.out, b)
 			} else {
 				fmt.Fprintf(a.out, "%d objects in %s (fastest of %d rounds)\n", b.Objects, time.Duration(b.Cold), rounds)
 				for _, p := range b.Policies {
-					fmt.Fprintf(a.out, "  %-40s %10s per object, asked %d times\n", p.ID, time.Duration(p.Nanos), p.Evaluations)
+					fmt.Fprintf(a.out, "  %-40s %10s per object, asked %d times, remembered %d times\n", p.ID, time.Duration(p.Nanos), p.Evaluations, p.Remembered)
 				}
 			}
 			if err != nil {

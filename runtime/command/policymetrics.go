@@ -18,7 +18,9 @@ type policyMetrics struct {
 
 var (
 	descPolicySet         = prometheus.NewDesc("chancery_policy_set_info", "Always 1; the policies in force.", []string{"digest", "profile"}, nil)
-	descPolicyEvaluations = prometheus.NewDesc("chancery_policy_evaluation_seconds", "Evaluations and the time that they took; policies that are asked together share theirs.", []string{"policy", "tenant"}, nil)
+	descPolicyEvaluations = prometheus.NewDesc("chancery_policy_evaluations_total", "Answers: evaluated, or remembered since the policy had been asked about the same before.", []string{"policy", "tenant", "how"}, nil)
+	descPolicySeconds     = prometheus.NewDesc("chancery_policy_seconds_total", "Time of all evaluations; policies that are asked together share theirs.", []string{"policy", "tenant"}, nil)
+	descPolicyLatency     = prometheus.NewDesc("chancery_policy_evaluation_seconds", "Time of the evaluations that were measured alone: a sample, and all slow ones.", []string{"policy", "tenant"}, nil)
 	descPolicyVerdicts    = prometheus.NewDesc("chancery_policy_results_total", "Results of rules.", []string{"policy", "tenant", "result"}, nil)
 	descPolicyHit         = prometheus.NewDesc("chancery_policy_last_hit_timestamp_seconds", "When a rule last gave a result; absent for never.", []string{"policy", "tenant"}, nil)
 	descPolicyBroken      = prometheus.NewDesc("chancery_policy_out_of_order", "1 for a policy that is broken or quarantined.", []string{"policy", "tenant"}, nil)
@@ -27,7 +29,7 @@ var (
 
 // Describe lists the measurements.
 func (m *policyMetrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descPolicySet, descPolicyEvaluations, descPolicyVerdicts, descPolicyHit, descPolicyBroken, descPolicyLog} {
+	for _, d := range []*prometheus.Desc{descPolicySet, descPolicyEvaluations, descPolicySeconds, descPolicyLatency, descPolicyVerdicts, descPolicyHit, descPolicyBroken, descPolicyLog} {
 		out <- d
 	}
 }
@@ -46,8 +48,18 @@ func (m *policyMetrics) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(descPolicySet, prometheus.GaugeValue, 1, s.Digest, engine.ProfileDigest())
 	for _, p := range s.Policies {
 		n := p.Stats
-		out <- prometheus.MustNewConstSummary(descPolicyEvaluations, uint64(n.Evaluations.Load()), float64(n.Nanos.Load())/1e9, nil, p.ID, p.Tenant)
-		for result, count := range map[string]int64{"deny": n.Denials.Load(), "warn": n.Warnings.Load(), "mutate": n.Mutations.Load(), "error": n.Errors.Load(), "timeout": n.Timeouts.Load()} {
+		out <- prometheus.MustNewConstMetric(descPolicyEvaluations, prometheus.CounterValue, float64(n.Evaluations.Load()), p.ID, p.Tenant, "evaluated")
+		out <- prometheus.MustNewConstMetric(descPolicyEvaluations, prometheus.CounterValue, float64(n.Remembered.Load()), p.ID, p.Tenant, "remembered")
+		out <- prometheus.MustNewConstMetric(descPolicySeconds, prometheus.CounterValue, float64(n.Nanos.Load())/1e9, p.ID, p.Tenant)
+		buckets, all := map[float64]uint64{}, uint64(0)
+		for i := range n.Times {
+			all += uint64(n.Times[i].Load())
+			if i < len(engine.Bounds) {
+				buckets[engine.Bounds[i].Seconds()] = all
+			}
+		}
+		out <- prometheus.MustNewConstHistogram(descPolicyLatency, all, float64(n.Measured.Load())/1e9, buckets, p.ID, p.Tenant)
+		for result, count := range map[string]int64{"deny": n.Denials.Load(), "warn": n.Warnings.Load(), "mutate": n.Mutations.Load(), "resolve": n.Resolved.Load(), "error": n.Errors.Load(), "timeout": n.Timeouts.Load()} {
 			out <- prometheus.MustNewConstMetric(descPolicyVerdicts, prometheus.CounterValue, float64(count), p.ID, p.Tenant, result)
 		}
 		if at := n.LastHit.Load(); at > 0 {
