@@ -184,7 +184,7 @@ func Sentence(d *snapshot.Diagnostic) string {
 	if d.Object.Name != "" {
 		b.WriteString(d.Object.String() + " ")
 	}
-	if d.Path != "" && !strings.HasPrefix(d.Message, d.Path+":") {
+	if d.Path != "" && !strings.HasPrefix(d.Message, d.Path) {
 		b.WriteString(d.Path)
 	}
 	text := strings.TrimSpace(b.String())
@@ -192,8 +192,12 @@ func Sentence(d *snapshot.Diagnostic) string {
 		text += ": "
 	}
 	text += d.Message
-	if d.Help != "" {
-		text += " (" + d.Help + ")"
+	help := d.Help
+	if help == "" && d.Policy == "" {
+		help = strings.TrimSuffix(d.Code.Cure, ".")
+	}
+	if help != "" {
+		text += " (" + help + ")"
 	}
 	if d.Policy != "" {
 		text += " (policy " + d.Policy
