@@ -48,7 +48,7 @@ func Decode(doc []byte, src snapshot.Source, parent *snapshot.Object) (*snapshot
 func DecodeAll(doc []byte, src snapshot.Source, parent *snapshot.Object) ([]*snapshot.Object, []snapshot.Diagnostic) {
 	r := readers.Get().(*reader)
 	defer readers.Put(r)
-	*r = reader{object: &snapshot.Object{Source: src, Parent: parent}}
+	*r = reader{object: &snapshot.Object{Source: src, Parent: parent}, members: r.members, last: r.last}
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	ordered, ok := jsonobject.AppendCanonical((*buffer)[:0], doc)
@@ -80,6 +80,10 @@ type reader struct {
 	// body holds the members beside apiVersion, kind, metadata and status, in canonical form unless edited.
 	body   jsonobject.Object
 	edited bool
+	// members is room for the members of a text.
+	members jsonobject.Object
+	// last are apiVersion and kind of the text before: most texts have the same, and so share the strings.
+	last   [2]string
 	found  []snapshot.Diagnostic
 	failed bool
 	// unreported counts the findings beyond mostFindings.
@@ -128,16 +132,17 @@ func (r *reader) findings() []snapshot.Diagnostic {
 
 // open splits the text and reads what identifies the object. It reports whether to go on.
 func (r *reader) open(doc []byte) bool {
-	o, _ := jsonobject.Parse(doc)
+	o, _ := jsonobject.ParseInto(r.members, doc)
+	r.members = o
 	var kind string
 	var meta metadata
-	for _, f := range []struct {
+	for i, f := range [...]struct {
 		name string
 		into *string
 	}{{"apiVersion", &r.object.APIVersion}, {"kind", &kind}} {
 		v := o.Delete(f.name)
-		if text, ok := jsonobject.Text(v); ok && text != "" {
-			*f.into = text
+		if text, ok := jsonobject.TextLike(v, r.last[i]); ok && text != "" {
+			*f.into, r.last[i] = text, text
 		} else if v == nil || v.Kind() == 'n' || ok {
 			r.fail(codeIdentity, f.name, f.name+" in body is required", "")
 		} else {

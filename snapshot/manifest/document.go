@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -51,7 +52,7 @@ func Documents(file string, data []byte) []Document {
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		return []Document{failed(file, 1, nil, problem{code: Encoding, message: "the file is UTF-16", help: "save it as UTF-8"})}
 	}
-	s := stream{file: file, valid: utf8.Valid(data), left: len(data)}
+	s := stream{file: file, valid: utf8.Valid(data), left: len(data), size: len(data)}
 	split(data, s.document)
 	return s.docs
 }
@@ -120,6 +121,8 @@ type stream struct {
 	docs  []Document
 
 	failures int
+	// size is that of the file, taken that of the text of docs.
+	size, taken int
 
 	scanner plain
 	out     []byte // the JSON of documents before, and room for more
@@ -196,8 +199,18 @@ func (s *stream) object(line int, text, out []byte, head heading) {
 	case head.items != nil && bytes.HasSuffix(out[head.kind.start:head.kind.end], []byte(`List"`)):
 		s.list(line, text, out, head.items)
 	default:
-		s.docs = append(s.docs, Document{JSON: out, Position: snapshot.Position{File: s.file, Line: line}, Text: text})
+		s.add(text, Document{JSON: out, Position: snapshot.Position{File: s.file, Line: line}, Text: text})
 	}
+}
+
+// add adds a document made of text. Where there is no room, it makes as much as the rest of the file will need if that is like
+// what has been read.
+func (s *stream) add(text []byte, d Document) {
+	s.taken += len(text)
+	if len(s.docs) == cap(s.docs) {
+		s.docs = slices.Grow(s.docs, min(3*len(s.docs), len(s.docs)*max(0, s.size-s.taken)/s.taken)+8)
+	}
+	s.docs = append(s.docs, d)
 }
 
 // item is one element of the top-level list "items".

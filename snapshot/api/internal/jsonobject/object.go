@@ -20,16 +20,31 @@ type Member struct {
 
 // Parse splits an object into its members. Values are parts of v's own text, which must not change afterwards and must be
 // well formed. It reports false for anything but an object.
-func Parse(v jsontext.Value) (Object, bool) {
+func Parse(v jsontext.Value) (Object, bool) { return ParseInto(make(Object, 0, 8), v) }
+
+// ParseInto is Parse with the memory of an object that is no longer needed.
+func ParseInto(o Object, v jsontext.Value) (Object, bool) {
 	if v.Kind() != '{' {
 		return nil, false
 	}
-	o := make(Object, 0, 8)
+	o = o[:0]
 	for name, value := range Members(v) {
-		o = append(o, Member{string(name), value})
+		o = append(o, Member{nameOf(name), value})
 	}
 	return o, true
 }
+
+// nameOf returns the name as a string, without a copy for those that most objects have.
+func nameOf(name []byte) string {
+	for _, n := range frequent {
+		if string(name) == n {
+			return n
+		}
+	}
+	return string(name)
+}
+
+var frequent = []string{"apiVersion", "kind", "metadata", "spec", "addressType", "endpoints", "ports", "data", "type", "status"}
 
 // ParseList splits a JSON array into its items, under the same terms; it reports false for anything else.
 func ParseList(v jsontext.Value) ([]jsontext.Value, bool) {
@@ -194,11 +209,18 @@ func EncodeList(items []jsontext.Value) jsontext.Value {
 }
 
 // Text returns the text of a JSON string; it reports false for anything else.
-func Text(v jsontext.Value) (string, bool) {
+func Text(v jsontext.Value) (string, bool) { return TextLike(v, "") }
+
+// TextLike is Text that returns like itself where the text is the same.
+func TextLike(v jsontext.Value, like string) (string, bool) {
 	if v.Kind() != '"' {
 		return "", false
 	}
-	return string(unquoted(bytes.TrimSpace(v))), true
+	text := unquoted(bytes.TrimSpace(v))
+	if string(text) == like {
+		return like, true
+	}
+	return string(text), true
 }
 
 // Quote returns a JSON string.
