@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"bufio"
 	"io"
 	"strconv"
 
@@ -22,39 +23,32 @@ const chunk = 256 << 10
 // linked into the program.
 func WriteADS(w io.Writer, set ir.ResourceSet, version string) error {
 	c := wirejson.Encoder{Options: wirejson.Options{Multiline: true, Depth: 3, Inline: inline}}
-	b := append([]byte("{\n  \"version\": "), strconv.Quote(version)...)
-	b = append(b, ",\n  \"resources\": {"...)
+	out := bufio.NewWriterSize(w, chunk)
+	out.WriteString("{\n  \"version\": " + strconv.Quote(version) + ",\n  \"resources\": {")
 	for i, url := range sortedKeys(set) {
 		if i > 0 {
-			b = append(b, ',')
+			out.WriteByte(',')
 		}
-		b = append(append(b, "\n    "...), strconv.Quote(url)...)
-		b = append(b, ": ["...)
+		out.WriteString("\n    " + strconv.Quote(url) + ": [")
 		for j, r := range set[url] {
 			if j > 0 {
-				b = append(b, ',')
+				out.WriteByte(',')
 			}
-			var err error
-			if b, err = c.AppendAny(append(b, "\n      "...), r.Type, r.Value); err != nil {
+			out.WriteString("\n      ")
+			if err := c.WriteAny(out, r.Type, r.Value); err != nil {
 				return err
-			}
-			if len(b) >= chunk {
-				if _, err := w.Write(b); err != nil {
-					return err
-				}
-				b = b[:0]
 			}
 		}
 		if len(set[url]) > 0 {
-			b = append(b, "\n    "...)
+			out.WriteString("\n    ")
 		}
-		b = append(b, ']')
+		out.WriteByte(']')
 	}
 	if len(set) > 0 {
-		b = append(b, "\n  "...)
+		out.WriteString("\n  ")
 	}
-	_, err := w.Write(append(b, "}\n}\n"...))
-	return err
+	out.WriteString("}\n}\n")
+	return out.Flush()
 }
 
 // Version is the version of a whole set: a hash of the types, names and versions of its resources.

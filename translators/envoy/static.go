@@ -45,34 +45,38 @@ func WriteStatic(w io.Writer, b *ir.Bootstrap, set ir.ResourceSet) error {
 		return err
 	}
 	base.StaticResources = nil
-	size := len(resources)
-	clusters := make([][]byte, len(set[ir.TypeCluster]))
-	for i, r := range set[ir.TypeCluster] {
-		if clusters[i], err = staticCluster(r, set); err != nil {
-			return fmt.Errorf("cluster %q: %w", r.Name, err)
-		}
-		size += len(clusters[i]) + frame
-	}
-	for _, url := range []string{ir.TypeListener, ir.TypeSecret} {
-		for _, r := range set[url] {
-			size += len(r.Value) + frame
-		}
-	}
-	resources = slices.Grow(resources, size)
-	for _, r := range set[ir.TypeListener] {
-		resources = appendFramed(resources, fieldListeners, r.Value)
-	}
-	for _, c := range clusters {
-		resources = appendFramed(resources, fieldClusters, c)
-	}
-	for _, r := range set[ir.TypeSecret] {
-		resources = appendFramed(resources, fieldSecrets, r.Value)
-	}
 	wire, err := deterministic.Marshal(base)
 	if err != nil {
 		return err
 	}
-	wire = appendFramed(slices.Grow(wire, len(resources)+frame), fieldStaticResources, resources)
+	var pieces [fieldSecrets + 1][][]byte // by field of StaticResources
+	for _, r := range set[ir.TypeListener] {
+		pieces[fieldListeners] = append(pieces[fieldListeners], r.Value)
+	}
+	for _, r := range set[ir.TypeCluster] {
+		c, err := staticCluster(r, set)
+		if err != nil {
+			return fmt.Errorf("cluster %q: %w", r.Name, err)
+		}
+		pieces[fieldClusters] = append(pieces[fieldClusters], c)
+	}
+	for _, r := range set[ir.TypeSecret] {
+		pieces[fieldSecrets] = append(pieces[fieldSecrets], r.Value)
+	}
+	size := len(resources)
+	for number, list := range pieces {
+		for _, p := range list {
+			size += protowire.SizeTag(protowire.Number(number)) + protowire.SizeBytes(len(p))
+		}
+	}
+	wire = slices.Grow(wire, size+frame)
+	wire = protowire.AppendVarint(protowire.AppendTag(wire, fieldStaticResources, protowire.BytesType), uint64(size))
+	wire = append(wire, resources...)
+	for number, list := range pieces {
+		for _, p := range list {
+			wire = appendFramed(wire, protowire.Number(number), p)
+		}
+	}
 	return writeMessage(w, (&bootstrapv3.Bootstrap{}).ProtoReflect().Descriptor(), wire,
 		wirejson.Rewrite{Of: (&hcmv3.HttpConnectionManager{}).ProtoReflect().Descriptor(), To: func(wire []byte) ([]byte, error) { return inlineRoutes(wire, set) }},
 		wirejson.Rewrite{Of: (&tlsv3.SdsSecretConfig{}).ProtoReflect().Descriptor(), To: func(wire []byte) ([]byte, error) { return without(wire, 0, fieldSDSConfig) }})

@@ -35,6 +35,8 @@ type Rewrite struct {
 type Encoder struct {
 	Options
 	e encoder
+	// text is where WriteMessage and WriteAny gather a chunk.
+	text []byte
 }
 
 // AppendMessage appends the JSON form of the message of type d that wire encodes. It fails on malformed encodings, text that is not
@@ -52,9 +54,18 @@ func (c *Encoder) AppendAny(dst []byte, typeURL string, wire []byte) ([]byte, er
 // WriteMessage writes what AppendMessage appends, list element by list element, so that the text is never held as a whole. It
 // fails as w fails, too.
 func (c *Encoder) WriteMessage(w io.Writer, d protoreflect.MessageDescriptor, wire []byte) error {
+	return c.write(w, func(e *encoder) error { return e.message(tableOf(d), wire) })
+}
+
+// WriteAny writes what AppendAny appends, as WriteMessage does.
+func (c *Encoder) WriteAny(w io.Writer, typeURL string, wire []byte) error {
+	return c.write(w, func(e *encoder) error { return e.packed([]byte(typeURL), wire) })
+}
+
+func (c *Encoder) write(w io.Writer, write func(*encoder) error) error {
 	c.e.w = w
-	out, err := c.AppendMessage(make([]byte, 0, chunk+chunk/4), d, wire)
-	c.e.w = nil
+	out, err := c.run(c.text[:0], write)
+	c.text, c.e.w = out[:0], nil
 	if err == nil {
 		_, err = w.Write(out)
 	}
