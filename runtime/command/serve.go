@@ -103,7 +103,7 @@ func (a *app) gateway(ctx context.Context, o gateway.Options) error {
 	}
 	defer a.modules.Close()
 	o.Modules = a.modules
-	o.Settings, o.Version, o.Source, o.Envoy, o.EnvoyOutput = s, Version, a.modules.Extend(governed(o.Source, rules)), envoy, a.out
+	o.Settings, o.Version, o.Source, o.Envoy, o.EnvoyOutput = s, Version, governed(a.modules.Extend(o.Source), rules), envoy, a.out
 	o.NewCompiler = func() pipeline.Compiler { return a.newCompiler() }
 	o.Changed = func(appeared, vanished []snapshot.Diagnostic) { a.tell(log, appeared, vanished) }
 	err = gateway.Run(ctx, o)

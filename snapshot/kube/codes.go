@@ -16,6 +16,9 @@ var (
 	codeKept = snapshot.NewCode("CH-KUBE-004", "an object keeps its last good form",
 		"The object was changed to something that cannot be read; what it said before stays in force until Chancery starts again.",
 		"Correct what the error about the same object names.")
+	codeAbsent = snapshot.NewCode("CH-KUBE-006", "a kind that a module reads is not served",
+		"A WebAssembly module lowers objects of a kind that the API server does not know.",
+		"Apply the kind's CustomResourceDefinition; it is watched as soon as it is served. Without it, the module has nothing to lower.")
 	codeUnreadable = snapshot.NewCode("CH-KUBE-005", "a kind cannot be read",
 		"The API server answers the list of the kind with an error, for example because its conversion webhook does not run.",
 		"Correct what the message names. It is tried again all the time.")

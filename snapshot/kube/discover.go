@@ -35,13 +35,15 @@ func (s *Source) discover(ctx context.Context, known func()) {
 	active := map[schema.GroupKind]*served{}
 	begun, retry := time.Now(), 100*time.Millisecond
 	for {
-		found, names, err := s.kinds(ctx)
+		wanted, calls := s.wanted()
+		found, names, err := s.kinds(ctx, wanted)
 		if ctx.Err() != nil {
 			return
 		}
 		s.reachable(err)
 		if err == nil && (s.complete(ctx, names) || time.Since(begun) > settling) {
-			s.apply(ctx, active, found)
+			s.apply(ctx, active, found, wanted)
+			s.looked(calls, wanted, found)
 			known()
 			break
 		}
@@ -67,8 +69,10 @@ func (s *Source) discover(ctx context.Context, known func()) {
 			continue
 		case <-next.C:
 		}
-		if found, _, err := s.kinds(ctx); err == nil {
-			s.apply(ctx, active, found)
+		wanted, calls := s.wanted()
+		if found, _, err := s.kinds(ctx, wanted); err == nil {
+			s.apply(ctx, active, found, wanted)
+			s.looked(calls, wanted, found)
 		}
 		if len(pending) > 1 {
 			next.Reset(pending[1] - pending[0])
@@ -124,9 +128,9 @@ type served struct {
 	missed int
 }
 
-// kinds asks which of our kinds there are, and for the names "plural.group" of all that our groups serve. An error means
-// that nothing is known.
-func (s *Source) kinds(ctx context.Context) (found map[schema.GroupKind]*served, names map[string]bool, err error) {
+// kinds asks which of our kinds and of the wanted ones there are, and for the names "plural.group" of all that our groups
+// serve. An error means that nothing is known.
+func (s *Source) kinds(ctx context.Context, wanted map[schema.GroupKind]bool) (found map[schema.GroupKind]*served, names map[string]bool, err error) {
 	found, names = map[schema.GroupKind]*served{}, map[string]bool{}
 	for _, r := range resources {
 		if r.builtIn && !(r.SeveralNamespaces() && s.options.Namespace != "") {
@@ -138,6 +142,9 @@ func (s *Source) kinds(ctx context.Context) (found map[schema.GroupKind]*served,
 		return nil, nil, err
 	}
 	for _, g := range groups.Groups {
+		if err := s.others(ctx, g, wanted, found); err != nil {
+			return nil, nil, err
+		}
 		if !slices.Contains(customGroups, g.Name) {
 			continue
 		}
@@ -195,7 +202,7 @@ func known(group string, versions []string, there map[string][]metav1.APIResourc
 }
 
 // apply begins and ends queries.
-func (s *Source) apply(ctx context.Context, active, found map[schema.GroupKind]*served) {
+func (s *Source) apply(ctx context.Context, active, found map[schema.GroupKind]*served, wanted map[schema.GroupKind]bool) {
 	for k, is := range found {
 		was := active[k]
 		is.convert(ctx, s, was)
@@ -210,6 +217,11 @@ func (s *Source) apply(ctx context.Context, active, found map[schema.GroupKind]*
 		active[k] = is
 	}
 	for k, was := range active {
+		if was.what.also && !wanted[k] {
+			s.end(was) // looked takes its objects out
+			delete(active, k)
+			continue
+		}
 		if found[k] == nil && s.gone(ctx, was) {
 			s.log.Info("a kind is gone from the API server", "kind", k.String())
 			s.end(was)
@@ -318,8 +330,10 @@ func (d *definitionStore) Add(obj any) error { return d.Update(obj) }
 // Update implements cache.ReflectorStore.
 func (d *definitionStore) Update(obj any) error {
 	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		if ofOurs(o.Name) {
-			(*Source)(d).rediscover()
+		s := (*Source)(d)
+		_, group, _ := strings.Cut(o.Name, ".")
+		if wanted, _ := s.wanted(); ofOurs(o.Name) || hasGroup(wanted, group) {
+			s.rediscover()
 		}
 	}
 	return nil

@@ -25,6 +25,8 @@ type Resource struct {
 	fields []string
 	// unlabelled resources are watched whatever the label selector: their labels are not the users' to set for us.
 	unlabelled bool
+	// also resources are watched because somebody asked for them.
+	also bool
 }
 
 // GroupKind returns the resource's group and kind.

@@ -55,6 +55,7 @@ type Source struct {
 
 	mu      sync.Mutex
 	outage  time.Time // since when the API server does not answer; zero while it does
+	also    also
 	running sync.WaitGroup
 }
 
@@ -119,7 +120,8 @@ func (s *Source) Run(ctx context.Context, deliver func(*snapshot.Snapshot)) erro
 		if first && !s.settled() {
 			continue
 		}
-		if current, changed := s.world.snapshot(); changed || first {
+		owed := s.owes()
+		if current, changed := s.world.snapshot(); changed || first || owed {
 			deliver(current)
 			delivered, first = time.Now(), false
 		}

@@ -21,7 +21,9 @@ type world struct {
 	dirty []snapshot.Ref
 	// queries are those under way and those that vanished with their objects.
 	queries map[*query]struct{}
-	last    *snapshot.Snapshot
+	// absent are findings about kinds that the API server does not serve.
+	absent []snapshot.Diagnostic
+	last   *snapshot.Snapshot
 }
 
 func newWorld() *world {
@@ -115,7 +117,7 @@ func (w *world) snapshot() (s *snapshot.Snapshot, changed bool) {
 
 // findings returns the diagnostics of all objects and kinds, sorted.
 func (w *world) findings() []snapshot.Diagnostic {
-	var out []snapshot.Diagnostic
+	out := slices.Clone(w.absent)
 	for u := range w.talking {
 		out = append(out, u.findings...)
 	}

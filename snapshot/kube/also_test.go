@@ -1,0 +1,88 @@
+package kube_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/snapshot/kube"
+	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
+)
+
+// definitionOf is a CustomResourceDefinition without a schema.
+func definitionOf(kind, group string) string {
+	plural := strings.ToLower(kind) + "s"
+	return fmt.Sprintf(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[1]s.%[2]s}
+spec:
+  group: %[2]s
+  scope: Namespaced
+  names: {kind: %[3]s, plural: %[1]s}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+`, plural, group, kind)
+}
+
+// TestKindsOfOthers: a kind that somebody asks for is watched from when the API server serves it, and leaves when nobody asks any more.
+func TestKindsOfOthers(t *testing.T) {
+	c, client, ns := bed(t)
+	page := snapshot.GroupKind{Group: "also.example.com", Kind: "Page"}
+	w := start(t, kube.Options{Config: c.Config()})
+	w.until("the first snapshot", func(*snapshot.Snapshot) bool { return true })
+	if !w.Listed() {
+		t.Error("nothing was asked for, but that is not listed")
+	}
+	about := func(s *snapshot.Snapshot) int {
+		n := 0
+		for _, d := range s.Findings() {
+			if d.Code.ID == "CH-KUBE-006" && d.Object.GroupKind() == page {
+				n++
+			}
+		}
+		return n
+	}
+	w.Also([]snapshot.GroupKind{page, {Kind: "Secret"}, {Group: "getambassador.io", Kind: "Mapping"}})
+	w.until("a finding about the absent kind", func(s *snapshot.Snapshot) bool { return about(s) == 1 })
+
+	client.Apply(definitionOf("Page", page.Group))
+	client.Apply(fmt.Sprintf(`{apiVersion: also.example.com/v1, kind: Page, metadata: {name: one, namespace: %s}, spec: {body: hello}}`, ns))
+	w.until("its object", func(s *snapshot.Snapshot) bool { return s.Get(page, ns, "one") != nil && about(s) == 0 })
+	if raw := string(w.now().Get(page, ns, "one").Raw); !strings.Contains(raw, `"body":"hello"`) {
+		t.Errorf("the object's text is %s", raw)
+	}
+	client.Apply(fmt.Sprintf(`{apiVersion: also.example.com/v1, kind: Page, metadata: {name: one, namespace: %s}, spec: {body: changed}}`, ns))
+	w.until("its change", func(s *snapshot.Snapshot) bool {
+		o := s.Get(page, ns, "one")
+		return o != nil && strings.Contains(string(o.Raw), "changed")
+	})
+
+	w.Also(nil)
+	w.until("its end", func(s *snapshot.Snapshot) bool { return s.Get(page, ns, "one") == nil })
+	client.Apply(fmt.Sprintf(`{apiVersion: also.example.com/v1, kind: Page, metadata: {name: two, namespace: %s}}`, ns))
+	client.Apply(fmt.Sprintf(oneMapping, "later", ns, "/later/"))
+	w.until("an object that is watched always", func(s *snapshot.Snapshot) bool { return mapping(s, ns, "later") != nil })
+	if w.now().Get(page, ns, "two") != nil {
+		t.Error("a kind that nobody asks for is watched still")
+	}
+
+	// Asked for again: one delivery is owed, even when there is nothing.
+	client.Delete(fmt.Sprintf(`{apiVersion: also.example.com/v1, kind: Page, metadata: {name: one, namespace: %s}}`, ns))
+	client.Delete(fmt.Sprintf(`{apiVersion: also.example.com/v1, kind: Page, metadata: {name: two, namespace: %s}}`, ns))
+	w.mu.Lock()
+	before := len(w.all)
+	w.mu.Unlock()
+	w.Also([]snapshot.GroupKind{page})
+	kubetest.Eventually(t, 10*time.Second, "a delivery", func(context.Context) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.all) > before
+	})
+	if !w.Listed() {
+		t.Error("the kind is delivered, but not listed")
+	}
+	client.Delete(definitionOf("Page", page.Group))
+}
