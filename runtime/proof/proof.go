@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/translators/ir"
@@ -37,13 +39,17 @@ var (
 // Validate runs `envoy --mode validate` over a static configuration (JSON). refusal is Envoy's sentence, "" when it takes
 // the configuration. The error is set when Envoy itself did not work. dir holds the file, which only its owner can read, meanwhile.
 func Validate(ctx context.Context, envoy string, static []byte, dir string) (refusal string, err error) {
-	f, err := os.CreateTemp(dir, "chancery-validate-*.json") // mode 0600: it holds keys
+	sweep(dir)
+	f, err := os.CreateTemp(dir, files) // mode 0600: it holds keys
 	if err != nil {
 		return "", err
 	}
+	defer f.Close() // and with it the lock
 	defer os.Remove(f.Name())
-	_, err = f.Write(static)
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	if _, err := f.Write(static); err != nil {
 		return "", err
 	}
 	var out bytes.Buffer
@@ -65,6 +71,37 @@ func Validate(ctx context.Context, envoy string, static []byte, dir string) (ref
 		return "", fmt.Errorf("%s --mode validate: %w: %s", envoy, err, text)
 	}
 	return text, nil
+}
+
+// files is the pattern of the files that Envoy is shown, fresh the age below which one may not be locked yet.
+const (
+	files = "chancery-validate-*.json"
+	fresh = 10 * time.Second
+)
+
+// sweep removes files of ours whose process was killed: nobody holds their lock any more.
+func sweep(dir string) {
+	found, err := filepath.Glob(filepath.Join(dir, files))
+	if err != nil {
+		return // a folder with signs of a pattern in its name
+	}
+	for _, name := range found {
+		info, err := os.Lstat(name)
+		if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < fresh {
+			continue
+		}
+		if s, ok := info.Sys().(*syscall.Stat_t); !ok || int(s.Uid) != os.Geteuid() {
+			continue
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			continue
+		}
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			os.Remove(name) // best effort
+		}
+		f.Close()
+	}
 }
 
 // sentence takes Envoy's objection out of its output.

@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
 	"github.com/chancery-gateway/chancery/snapshot"
@@ -84,6 +86,41 @@ func TestValidateFails(t *testing.T) {
 	}
 	if got := sentence("bad: -----BEGIN PRIVATE KEY-----", "f"); strings.Contains(got, "BEGIN") {
 		t.Errorf("a key gets out: %q", got)
+	}
+}
+
+// TestSweep: files whose writer was killed are removed, for they hold keys; those of one that works stay.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string, age time.Duration) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, time.Time{}, time.Now().Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	file("chancery-validate-1.json", 2*fresh)
+	file("chancery-validate-2.json", 0)
+	file("other.json", 2*fresh)
+	f, err := os.Open(file("chancery-validate-3.json", 2*fresh))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	sweep(dir)
+	var left []string
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	if want := []string{"chancery-validate-2.json", "chancery-validate-3.json", "other.json"}; err != nil || !slices.Equal(left, want) {
+		t.Errorf("left are %v, %v; want %v", left, err, want)
 	}
 }
 

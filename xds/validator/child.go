@@ -54,6 +54,9 @@ type child struct {
 	listening string
 }
 
+// adsSocket is the socket of the stream, in the child's folder.
+const adsSocket = "ads.sock"
+
 // startTime bounds the time from exec to the first subscription.
 const startTime = 20 * time.Second
 
@@ -61,10 +64,10 @@ const startTime = 20 * time.Second
 func startChild(ctx context.Context, o *Options, good *good, confine bool) (c *child, err error) {
 	c = &child{good: good, confined: confine, ready: make(chan struct{}), dead: make(chan struct{}), wake: make(chan struct{}, 1),
 		asked: map[string]bool{}}
-	if c.dir, err = os.MkdirTemp("", "chancery-validator-"); err != nil { // short: paths of sockets have 107 bytes
+	if c.dir, err = os.MkdirTemp("", folderPrefix); err != nil { // short: paths of sockets have 107 bytes
 		return nil, err
 	}
-	l, err := net.Listen("unix", filepath.Join(c.dir, "ads.sock"))
+	l, err := net.Listen("unix", filepath.Join(c.dir, adsSocket))
 	if err != nil {
 		os.RemoveAll(c.dir)
 		return nil, err
@@ -72,7 +75,7 @@ func startChild(ctx context.Context, o *Options, good *good, confine bool) (c *c
 	c.server = grpc.NewServer()
 	discovery.RegisterAggregatedDiscoveryServiceServer(c.server, c)
 	go c.server.Serve(l) // ends with the server
-	text, err := bootstrap(filepath.Join(c.dir, "ads.sock"), filepath.Join(c.dir, "admin.sock"), o.Runtime, confine)
+	text, err := bootstrap(filepath.Join(c.dir, adsSocket), filepath.Join(c.dir, "admin.sock"), o.Runtime, confine)
 	file := filepath.Join(c.dir, "bootstrap.json")
 	if err == nil {
 		err = os.WriteFile(file, text, 0o600)

@@ -134,6 +134,10 @@ func New(o Options) (*Validator, error) {
 		path = filepath.Join(o.Dir, "verdicts")
 	}
 	v := &Validator{options: o, good: good, cache: newCache(path, context), confine: o.Confinement == Confine, pause: pauseMin, closing: make(chan struct{})}
+	sweepFolders(o.Log)
+	if path != "" {
+		sweepFiles(path)
+	}
 	if err := v.cache.load(); err != nil && !missing(err) {
 		o.Log.Warn("verdicts of the last run are not used", "file", path, "error", err)
 	}

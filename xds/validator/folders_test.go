@@ -1,0 +1,104 @@
+package validator
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chancery-gateway/chancery/translators/ir"
+)
+
+// TestSweep: a new validator removes the folders whose owner is gone, and no others.
+func TestSweep(t *testing.T) {
+	temp, err := os.MkdirTemp("", "s") // short: paths of sockets have 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(temp) })
+	state := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	folder := func(name string) string {
+		dir := filepath.Join(temp, name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	file := func(path string, age time.Duration) {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, time.Time{}, time.Now().Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listen := func(dir string) *net.UnixListener {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, adsSocket), Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	// The owner of one was killed: its socket is there, and nobody listens.
+	l := listen(folder(folderPrefix + "killed"))
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	defer listen(folder(folderPrefix + "alive")).Close()
+	old := folder(folderPrefix + "emptied")
+	file(filepath.Join(old, "bootstrap.json"), 0)
+	if err := os.Chtimes(old, time.Time{}, time.Now().Add(-2*settled)); err != nil {
+		t.Fatal(err)
+	}
+	folder(folderPrefix + "begun")
+	folder("somebody-else")
+	if err := os.Symlink(old, filepath.Join(temp, folderPrefix+"link")); err != nil {
+		t.Fatal(err)
+	}
+	file(filepath.Join(state, "verdicts.1.tmp"), 2*settled)
+	file(filepath.Join(state, "verdicts.2.tmp"), 0)
+	file(filepath.Join(state, "other.tmp"), 2*settled)
+	v, err := New(Options{Dir: state})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	names := func(dir string) (out []string) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			out = append(out, e.Name())
+		}
+		return out
+	}
+	if got, want := names(temp), []string{folderPrefix + "alive", folderPrefix + "begun", folderPrefix + "link", "somebody-else"}; !slices.Equal(got, want) {
+		t.Errorf("left are %v, want %v", got, want)
+	}
+	if got, want := names(state), []string{"other.tmp", "verdicts.2.tmp"}; !slices.Equal(got, want) {
+		t.Errorf("left are %v, want %v", got, want)
+	}
+}
+
+// TestSweepAlive: a child that works has its folder still after another validator has begun.
+func TestSweepAlive(t *testing.T) {
+	v := open(t, nil)
+	judge(t, v, prefix("a"))
+	dir := v.child.dir
+	sweepFolders(slog.New(slog.DiscardHandler))
+	if _, err := os.Stat(dir); err != nil {
+		t.Error(err)
+	}
+	if out, err := v.Judge(t.Context(), []*ir.Unit{prefix("b")}); err != nil || len(out.Unjudged) > 0 || v.Status().Starts != 1 {
+		t.Errorf("%v %+v %+v", err, out, v.Status())
+	}
+	// The child does not outlive whoever started it (its folder may, and is swept): the kernel ends it with its parent.
+	if err := syscall.Kill(v.Status().PID, 0); err != nil {
+		t.Error(err)
+	}
+}
