@@ -33,7 +33,7 @@ granted. It is put into the folder that --modules names, or named by a Translato
 		Args: noCommand,
 	}
 	c.AddCommand(a.moduleNewCommand(), a.moduleInspectCommand(), a.moduleVerifyCommand(), a.moduleRunCommand(), a.moduleTestCommand(),
-		a.moduleBenchCommand(), a.moduleSignCommand(), a.modulePackCommand())
+		a.moduleBenchCommand(), a.moduleSignCommand(), a.modulePackCommand(), a.moduleCRDCommand())
 	for _, action := range []struct{ name, short string }{
 		{"rollback", "Make the version before the live one live again, in a running Chancery"},
 		{"reset", "Call a suspended module again, and try refused versions again, in a running Chancery"},
@@ -42,6 +42,19 @@ granted. It is put into the folder that --modules names, or named by a Translato
 		c.AddCommand(a.moduleActionCommand(action.name, action.short))
 	}
 	return c
+}
+
+func (a *app) moduleCRDCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "crd",
+		Short:   "Print the CustomResourceDefinition of Translator",
+		Example: "  chancery module crd | kubectl apply -f -",
+		Args:    noCommand,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := a.out.Write(modules.Definition)
+			return err
+		},
+	}
 }
 
 // refused turns an error of a module into an exit code: 1, for it is the input that is wrong.
