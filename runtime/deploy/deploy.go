@@ -9,6 +9,7 @@ import (
 	"slices"
 	"text/template"
 
+	policy "github.com/chancery-gateway/chancery/policies/api"
 	"github.com/chancery-gateway/chancery/runtime/status"
 	"github.com/chancery-gateway/chancery/runtime/webhook"
 	"github.com/chancery-gateway/chancery/snapshot/kube"
@@ -25,7 +26,8 @@ var CRDs []byte
 //go:embed install.yaml.tmpl
 var install string
 
-// Install returns the install manifest of a version, a YAML stream.
+// Install returns the install manifest of a version, a YAML stream. The definitions of the kinds with which platform teams
+// govern the compiler are in it: unlike those of Emissary-ingress nobody else brings them.
 func Install(version string) ([]byte, error) {
 	t, err := template.New("install").Parse(install)
 	if err != nil {
@@ -37,6 +39,12 @@ func Install(version string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("install manifest: %w", err)
 	}
+	governing, err := policy.Definitions()
+	if err != nil {
+		return nil, fmt.Errorf("install manifest: %w", err)
+	}
+	out.WriteString("---\n")
+	out.Write(governing)
 	return out.Bytes(), nil
 }
 
