@@ -18,8 +18,6 @@ type Options struct {
 	Admitter Admitter
 	// Extender changes what is made between the stages; nil changes nothing.
 	Extender Extender
-	// Merger settles competing claims; nil means that the oldest stands.
-	Merger linker.Merger
 	// Locate moves a diagnostic's position from the object's first line to the field's own; may be nil.
 	Locate func(o *snapshot.Object, d *snapshot.Diagnostic)
 }
@@ -41,7 +39,7 @@ type Compiler struct {
 	given     *snapshot.Snapshot // the last one
 	last      *snapshot.Snapshot // what was admitted of it
 	entries   map[snapshot.Ref]*entry
-	readers   map[snapshot.Ref]map[*entry]struct{}
+	readers   map[snapshot.Ref]*readers
 	listed    map[snapshot.GroupKind]int
 	findings  findings
 	linker    *linker.Linker
@@ -70,10 +68,10 @@ func New(o Options) *Compiler {
 		given:     snapshot.Empty(),
 		last:      snapshot.Empty(),
 		entries:   map[snapshot.Ref]*entry{},
-		readers:   map[snapshot.Ref]map[*entry]struct{}{},
+		readers:   map[snapshot.Ref]*readers{},
 		listed:    map[snapshot.GroupKind]int{},
 		findings:  newFindings(o.Locate),
-		linker:    linker.New(o.Merger),
+		linker:    linker.New(),
 		endpoints: newEndpointTable(),
 		emitter:   envoy.NewEmitter(envoy.Options{}),
 	}
@@ -157,7 +155,7 @@ func (c *Compiler) Endpoints(s *snapshot.Snapshot) (changed []*ir.Resource, ok b
 	changes := s.Changes(c.given)
 	for _, ch := range changes {
 		k := ch.Ref().GroupKind()
-		if k != snapshot.KindEndpointSlice && k != snapshot.KindEndpoints || c.listed[k] > 0 || len(c.readers[ch.Ref()]) > 0 {
+		if k != snapshot.KindEndpointSlice && k != snapshot.KindEndpoints || c.listed[k] > 0 || c.readers[ch.Ref()] != nil {
 			return nil, false
 		}
 	}
@@ -192,7 +190,10 @@ func (c *Compiler) Endpoints(s *snapshot.Snapshot) (changed []*ir.Resource, ok b
 
 // lower lowers what the changes concern and returns the edits for the linker, in the order of the references.
 func (c *Compiler) lower(s *snapshot.Snapshot, changes []snapshot.Change) []linker.Change {
-	refs := make([]snapshot.Ref, 0, len(changes))
+	targets := make([]target, 0, c.concerned(changes))
+	if len(c.entries) == 0 {
+		c.entries = make(map[snapshot.Ref]*entry, cap(targets))
+	}
 	var dirty map[snapshot.Ref]struct{} // those that did not change themselves, but read something that did
 	mark := func(ref snapshot.Ref) {
 		if dirty == nil {
@@ -201,12 +202,17 @@ func (c *Compiler) lower(s *snapshot.Snapshot, changes []snapshot.Change) []link
 		dirty[ref] = struct{}{}
 	}
 	var kinds map[snapshot.GroupKind]bool
+	var last snapshot.GroupKind
+	var front FrontEnd
 	for _, ch := range changes {
 		ref := ch.Ref()
-		if c.byKind[ref.GroupKind()] != nil {
-			refs = append(refs, ref)
+		if k := ref.GroupKind(); k != last {
+			last, front = k, c.byKind[k]
 		}
-		for e := range c.readers[ref] {
+		if front != nil {
+			targets = append(targets, target{ref, ch.New})
+		}
+		for e := range c.readers[ref].all() {
 			mark(e.ref)
 		}
 		if k := ref.GroupKind(); c.listed[k] > 0 {
@@ -236,16 +242,38 @@ func (c *Compiler) lower(s *snapshot.Snapshot, changes []snapshot.Change) []link
 	}
 	if len(dirty) > 0 {
 		for ref := range dirty {
-			refs = append(refs, ref)
+			targets = append(targets, target{ref, s.Get(ref.GroupKind(), ref.Namespace, ref.Name)})
 		}
-		slices.SortFunc(refs, snapshot.Ref.Compare)
-		refs = slices.Compact(refs)
+		slices.SortFunc(targets, func(a, b target) int { return a.ref.Compare(b.ref) })
+		targets = slices.CompactFunc(targets, func(a, b target) bool { return a.ref == b.ref })
 	}
-	edits := make([]linker.Change, 0, len(refs))
-	for _, ref := range refs {
-		edits = append(edits, c.relower(s, ref))
+	edits := make([]linker.Change, 0, len(targets))
+	for _, t := range targets {
+		edits = append(edits, c.relower(s, t))
 	}
 	return edits
+}
+
+// target is what is to be lowered: an object, nil for one that is gone or for what a front end makes of the input as a whole.
+type target struct {
+	ref snapshot.Ref
+	o   *snapshot.Object
+}
+
+// concerned counts the changes of objects that some front end lowers.
+func (c *Compiler) concerned(changes []snapshot.Change) int {
+	n := 0
+	var last snapshot.GroupKind
+	var front FrontEnd
+	for _, ch := range changes {
+		if k := ch.Ref().GroupKind(); k != last {
+			last, front = k, c.byKind[k]
+		}
+		if front != nil {
+			n++
+		}
+	}
+	return n
 }
 
 func ambientRef(f FrontEnd) snapshot.Ref {
@@ -253,7 +281,8 @@ func ambientRef(f FrontEnd) snapshot.Ref {
 }
 
 // relower lowers one object, or forgets it when it is gone.
-func (c *Compiler) relower(s *snapshot.Snapshot, ref snapshot.Ref) linker.Change {
+func (c *Compiler) relower(s *snapshot.Snapshot, t target) linker.Change {
+	ref, o := t.ref, t.o
 	edit := linker.Change{Ref: ref}
 	if old := c.entries[ref]; old != nil {
 		edit.Old = old.fragments
@@ -265,7 +294,6 @@ func (c *Compiler) relower(s *snapshot.Snapshot, ref snapshot.Ref) linker.Change
 		i := slices.IndexFunc(c.options.FrontEnds, func(f FrontEnd) bool { return f.Name() == ref.Name })
 		e.fragments = c.options.FrontEnds[i].Ambient(v)
 	} else {
-		o := s.Get(ref.GroupKind(), ref.Namespace, ref.Name)
 		if o == nil {
 			c.findings.put(s, ref, nil)
 			return edit
@@ -286,10 +314,11 @@ func (c *Compiler) relower(s *snapshot.Snapshot, ref snapshot.Ref) linker.Change
 func (c *Compiler) remember(e *entry) {
 	c.entries[e.ref] = e
 	for _, r := range e.refs {
-		if c.readers[r] == nil {
-			c.readers[r] = map[*entry]struct{}{}
+		if there := c.readers[r]; there != nil {
+			there.add(e)
+		} else {
+			c.readers[r] = &readers{one: e}
 		}
-		c.readers[r][e] = struct{}{}
 	}
 	for _, k := range e.kinds {
 		c.listed[k]++
@@ -299,8 +328,7 @@ func (c *Compiler) remember(e *entry) {
 func (c *Compiler) forget(e *entry) {
 	delete(c.entries, e.ref)
 	for _, r := range e.refs {
-		delete(c.readers[r], e)
-		if len(c.readers[r]) == 0 {
+		if there := c.readers[r]; there != nil && there.drop(e) {
 			delete(c.readers, r)
 		}
 	}

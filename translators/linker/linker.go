@@ -18,18 +18,8 @@ type Change struct {
 	Old, New *ir.Fragments
 }
 
-// Merger settles claims of which only one can stand. The linker asks; policies answer.
-type Merger interface {
-	// Host picks the one of several claims to a domain on one listener that stands. Claims are in the order of their
-	// references and there are at least two. The answer must not depend on that order.
-	Host(claims []*ir.HostFragment) int
-	// Listener picks the one of several claims to an address and port.
-	Listener(claims []*ir.ListenerFragment) int
-}
-
 // Linker holds the fragments of one compiler and what was linked from them. It is not safe for concurrent use.
 type Linker struct {
-	merger    Merger
 	fragments map[snapshot.Ref]*ir.Fragments
 	routes    routeTable
 	clusters  joined[ir.Cluster]
@@ -53,13 +43,9 @@ type Linked struct {
 	Groups int
 }
 
-// New returns an empty linker. A nil merger means that the oldest claim stands.
-func New(merger Merger) *Linker {
-	if merger == nil {
-		merger = oldest{}
-	}
+// New returns an empty linker.
+func New() *Linker {
 	return &Linker{
-		merger:    merger,
 		fragments: map[snapshot.Ref]*ir.Fragments{},
 		routes:    newRouteTable(),
 		clusters:  newJoined(clusterNode),
@@ -71,6 +57,10 @@ func New(merger Merger) *Linker {
 // Link applies the changes and returns the program of all current fragments. Nodes that did not change keep their pointers.
 func (l *Linker) Link(changes []Change) Linked {
 	l.linked = 0
+	if len(l.fragments) == 0 {
+		l.fragments = make(map[snapshot.Ref]*ir.Fragments, len(changes))
+		l.routes.expect(len(changes))
+	}
 	for _, c := range changes {
 		l.apply(c)
 	}
@@ -186,23 +176,12 @@ func sortedFragments[T any](l *Linker, pick func(*ir.Fragments) []T) []T {
 	return out
 }
 
-// oldest is the merger without policies: the oldest claim stands, by Gateway API's rule.
-type oldest struct{}
-
-func (oldest) Host(claims []*ir.HostFragment) int {
+// oldest returns the place of the oldest of several claims, by Gateway API's rule. Claims between tenants, and those that a
+// merge policy decides, have been settled before the front ends saw the objects.
+func oldest[T any](claims []T, origin func(T) *snapshot.Object) int {
 	best := 0
 	for i, c := range claims {
-		if i > 0 && older(c.Origin, claims[best].Origin) {
-			best = i
-		}
-	}
-	return best
-}
-
-func (oldest) Listener(claims []*ir.ListenerFragment) int {
-	best := 0
-	for i, c := range claims {
-		if i > 0 && older(c.Origin, claims[best].Origin) {
+		if i > 0 && older(origin(c), origin(claims[best])) {
 			best = i
 		}
 	}

@@ -247,7 +247,7 @@ func TestWarmEqualsCold(t *testing.T) {
 	const runs, steps = 40, 100
 	for seed := range uint64(runs) {
 		w := &world{rand: rand.New(rand.NewPCG(seed, 1)), current: map[snapshot.Ref]*ir.Fragments{}}
-		warm := New(nil)
+		warm := New()
 		for step := range steps {
 			var cs []Change
 			for range 1 + w.rand.IntN(3) {
@@ -264,7 +264,7 @@ func TestWarmEqualsCold(t *testing.T) {
 				}
 			}
 			got := render(t, warm.Link(cs))
-			if want := render(t, New(nil).Link(w.all())); got != want {
+			if want := render(t, New().Link(w.all())); got != want {
 				t.Fatalf("seed %d step %d: warm differs from cold:\n%s", seed, step, cmp.Diff(want, got))
 			}
 		}
@@ -275,7 +275,7 @@ func TestWarmEqualsCold(t *testing.T) {
 // make new ones.
 func TestUntouchedNodesKeepTheirPointers(t *testing.T) {
 	listener := object("Listener", "gw", "l", nil)
-	l := New(nil)
+	l := New()
 	changes := []Change{{Ref: listener.Ref, New: &ir.Fragments{Listeners: []*ir.ListenerFragment{{Origin: listener, Name: "l", Port: 80, HTTP: true,
 		Security: ir.SecurityXFP, Chain: &ir.HTTPChain{Settings: &ir.HTTPSettings{}}}}}}}
 	for _, n := range []string{"a", "b"} {
@@ -329,7 +329,7 @@ func TestWildcardRoutesAreShared(t *testing.T) {
 		f := routeOn("*", i)
 		changes = append(changes, Change{Ref: f.Routes[0].Origin.Ref, New: f})
 	}
-	p := New(nil).Link(changes).Program
+	p := New().Link(changes).Program
 	if vhs := p.RouteConfigs[0].VirtualHosts; len(vhs) != 1 || len(vhs[0].Domains) != 50 || len(vhs[0].Routes) != 100 {
 		t.Errorf("%d virtual hosts", len(vhs))
 	}

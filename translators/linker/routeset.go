@@ -14,7 +14,6 @@ type routeSet struct {
 	key     string
 	host    *ir.HostFragment // one of the hosts; only SNI and the selector are read
 	buckets []*bucket
-	members map[*ir.RouteFragment]*group
 	groups  map[string]*group
 	ordered []*group
 	fresh   []*group
@@ -37,15 +36,16 @@ type group struct {
 	findings   []snapshot.Diagnostic
 }
 
-func newRouteSet(h *ir.HostFragment) *routeSet {
-	return &routeSet{host: h, members: map[*ir.RouteFragment]*group{}, groups: map[string]*group{}, dirty: true}
+// newRouteSet makes a set with room for some groups.
+func newRouteSet(h *ir.HostFragment, groups int) *routeSet {
+	return &routeSet{host: h, groups: make(map[string]*group, groups), dirty: true}
 }
 
 func (s *routeSet) add(f *ir.RouteFragment) bool {
-	if s.members[f] != nil {
+	g := s.groups[f.Group]
+	if g != nil && slices.Contains(g.fragments, f) {
 		return false
 	}
-	g := s.groups[f.Group]
 	if g == nil {
 		g = &group{key: f.Group, order: f.Order}
 		s.groups[f.Group] = g
@@ -53,17 +53,15 @@ func (s *routeSet) add(f *ir.RouteFragment) bool {
 	}
 	at, _ := slices.BinarySearchFunc(g.fragments, f, compareFragments)
 	g.fragments = slices.Insert(g.fragments, at, f)
-	s.members[f] = g
 	g.dirty, s.dirty = true, true
 	return true
 }
 
 func (s *routeSet) remove(f *ir.RouteFragment) bool {
-	g := s.members[f]
-	if g == nil {
+	g := s.groups[f.Group]
+	if g == nil || !slices.Contains(g.fragments, f) {
 		return false
 	}
-	delete(s.members, f)
 	g.fragments = slices.DeleteFunc(g.fragments, func(o *ir.RouteFragment) bool { return o == f })
 	if len(g.fragments) == 0 {
 		delete(s.groups, g.key)

@@ -55,6 +55,13 @@ func newRouteTable() routeTable {
 	return t
 }
 
+// expect makes room for that many fragments in an empty table.
+func (t *routeTable) expect(n int) {
+	t.attached = make(map[*ir.RouteFragment]int, n)
+	t.unattached = make(map[*ir.RouteFragment]struct{}, n)
+	t.variants.redirects = make(map[redirectKey]*ir.Route, n)
+}
+
 // everyHost is the pattern of routes that go to every host, whatever its selector. Its bucket is there always.
 var everyHost = pattern{kind: ir.HostEvery}
 
@@ -161,10 +168,15 @@ func (t *routeTable) attach(s *routeSet, f *ir.RouteFragment) {
 
 func (t *routeTable) detach(s *routeSet, f *ir.RouteFragment) {
 	if s.remove(f) {
-		if t.attached[f]--; t.attached[f] <= 0 {
-			delete(t.attached, f)
-			t.unattached[f] = struct{}{}
-		}
+		t.release(f)
+	}
+}
+
+// release counts one set less for the fragment.
+func (t *routeTable) release(f *ir.RouteFragment) {
+	if t.attached[f]--; t.attached[f] <= 0 {
+		delete(t.attached, f)
+		t.unattached[f] = struct{}{}
 	}
 }
 
@@ -207,7 +219,11 @@ func (t *routeTable) setFor(h *ir.HostFragment, key string, buckets []*bucket, l
 	}
 	s := last
 	if s == nil || h.Select != nil || s.host.Select != nil || s.host.SNI != h.SNI || claimed[s.key] || t.sets[s.key] != s {
-		s = newRouteSet(h)
+		expected := 0
+		for _, b := range buckets {
+			expected += len(b.fragments)
+		}
+		s = newRouteSet(h, expected)
 	} else {
 		delete(t.sets, s.key)
 	}
@@ -301,10 +317,9 @@ func (t *routeTable) drop(s *routeSet) {
 			delete(t.bySelector, pair)
 		}
 	}
-	for f := range s.members {
-		if t.attached[f]--; t.attached[f] <= 0 {
-			delete(t.attached, f)
-			t.unattached[f] = struct{}{}
+	for _, g := range s.groups {
+		for _, f := range g.fragments {
+			t.release(f)
 		}
 	}
 }

@@ -109,7 +109,7 @@ func (l *Linker) activeListeners(t *topology) []*ir.ListenerFragment {
 		}
 		win := 0
 		if len(claim) > 1 && !claim[0].Synthesized {
-			win = l.merger.Listener(claim)
+			win = oldest(claim, func(lf *ir.ListenerFragment) *snapshot.Object { return lf.Origin })
 		}
 		for i, lf := range claim {
 			if i != win && lf.Origin != nil && !lf.Synthesized {
@@ -221,7 +221,7 @@ func (l *Linker) settleHosts(t *topology, lf *ir.ListenerFragment, hosts []*ir.H
 			out = append(out, h)
 			continue
 		}
-		winner := claim[l.merger.Host(claim)]
+		winner := claim[oldest(claim, func(h *ir.HostFragment) *snapshot.Object { return h.Origin })]
 		if h == winner {
 			out = append(out, h)
 			continue
