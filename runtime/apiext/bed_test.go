@@ -150,15 +150,15 @@ func freePort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// start starts the program with the arguments, its own name first.
-func (b *bed) start(t *testing.T, environment []string, args ...string) *replica {
+// startAs starts the program with the arguments, its own name first.
+func (b *bed) startAs(t *testing.T, config *rest.Config, environment []string, args ...string) *replica {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &replica{t: t, process: exec.Command(self, args...), log: &record{}, done: make(chan struct{})}
-	r.process.Env = append(append(os.Environ(), child+"=1", "KUBECONFIG="+kubetest.Kubeconfig(t, b.account()), "POD_NAMESPACE=emissary-system"), environment...)
+	r.process.Env = append(append(os.Environ(), child+"=1", "KUBECONFIG="+kubetest.Kubeconfig(t, config), "POD_NAMESPACE=emissary-system"), environment...)
 	r.process.Stdout, r.process.Stderr = r.log, r.log
 	input, err := r.process.StdinPipe()
 	if err != nil {
@@ -183,7 +183,7 @@ func (b *bed) start(t *testing.T, environment []string, args ...string) *replica
 func (b *bed) apiext(t *testing.T, environment ...string) *replica {
 	t.Helper()
 	reviews, probes := freePort(t), freePort(t)
-	r := b.start(t, environment, "apiext", "emissary-apiext", "--address", reviews, "--probe-address", probes)
+	r := b.startAs(t, b.account(), environment, "apiext", "emissary-apiext", "--address", reviews, "--probe-address", probes)
 	r.reviews, r.probes = reviews, probes
 	b.add(backend{reviews, probes})
 	r.ready()

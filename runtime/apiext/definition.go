@@ -36,7 +36,9 @@ type Definitions struct {
 	Selector string
 	// ReadOnly leaves writing to somebody else; what they wrote is still looked at.
 	ReadOnly bool
-	Log      *slog.Logger
+	// Bundle reads the authority's certificates anew.
+	Bundle func(context.Context) ([]byte, error)
+	Log    *slog.Logger
 
 	mu sync.Mutex
 	// right holds the resourceVersions of definitions that carry the bundle.
@@ -46,17 +48,19 @@ type Definitions struct {
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
+// errRenewed says that the authority was renewed meanwhile, so that definitions carry a newer bundle than was asked for.
+var errRenewed = errors.New("another replica has just renewed the authority")
+
 // suffix ends the names of our definitions: "mappings.getambassador.io".
 const suffix = "." + snapshot.EmissaryGroup
 
-// Publish makes every definition carry the bundle, and writes only those that do not. Replicas may do so at the same time.
-// It fails unless all of them carry it.
+// Publish makes every definition carry the bundle, and writes only those that do not. It fails unless all of them carry
+// it. Replicas may do so at the same time: each reads a definition, then the authority, and then writes the definition
+// unless somebody else has, so that no replica brings an authority back that another one has replaced.
 func (d *Definitions) Publish(ctx context.Context, bundle []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !bytes.Equal(d.bundle, bundle) {
-		d.bundle, d.right = bundle, map[string]string{}
-	}
+	d.carry(bundle)
 	list, err := d.Metadata.Resource(definitions).List(ctx, metav1.ListOptions{LabelSelector: d.Selector})
 	if err != nil {
 		return fmt.Errorf("custom resource definitions: %w", err)
@@ -71,7 +75,17 @@ func (d *Definitions) Publish(ctx context.Context, bundle []byte) error {
 			all = append(all, fmt.Errorf("custom resource definition %s: %w", item.Name, err))
 		}
 	}
+	if !bytes.Equal(d.bundle, bundle) {
+		all = append(all, errRenewed)
+	}
 	return errors.Join(all...)
+}
+
+// carry notes the bundle that definitions are to carry.
+func (d *Definitions) carry(bundle []byte) {
+	if !bytes.Equal(d.bundle, bundle) {
+		d.bundle, d.right = bundle, map[string]string{}
+	}
 }
 
 // publish makes one definition carry the bundle.
@@ -87,15 +101,22 @@ func (d *Definitions) publish(ctx context.Context, name string) error {
 		}
 		o := &list.Items[0]
 		is, want := d.conversion(o)
-		if want == nil || reflect.DeepEqual(is, want) {
+		if want != nil && !reflect.DeepEqual(is, want) {
+			bundle, err := d.Bundle(ctx)
+			if err != nil {
+				return err
+			}
+			d.carry(bundle)
+			is, want = d.conversion(o)
+		}
+		switch {
+		case want == nil || reflect.DeepEqual(is, want):
 			d.right[name] = o.GetResourceVersion()
 			return nil
-		}
-		if d.ReadOnly {
-			if carries(is, d.bundle) {
-				d.right[name] = o.GetResourceVersion()
-				return nil
-			}
+		case d.ReadOnly && carries(is, d.bundle):
+			d.right[name] = o.GetResourceVersion()
+			return nil
+		case d.ReadOnly:
 			return errors.New("its conversion webhook does not carry our authority's certificate, and whoever is to write that has not")
 		}
 		o.Object["spec"].(map[string]any)["conversion"] = want

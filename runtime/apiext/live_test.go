@@ -330,6 +330,7 @@ func TestReplicasComeAndGoUnderLoad(t *testing.T) {
 	b.deleteSecret(t)
 	kubetest.Eventually(t, 40*time.Second, "the definitions carry another authority", func(context.Context) bool { return b.bundle(t) != before })
 	l.more(t, 30)
+	t.Logf("%d of %d applies failed while the authority changed", l.failed.Load(), l.done.Load())
 	one.term()
 	l.more(t, 30)
 	three := b.apiext(t)
@@ -342,8 +343,8 @@ func TestReplicasComeAndGoUnderLoad(t *testing.T) {
 	}
 	<-two.done
 	l.more(t, 30)
-	// What was under way in the killed process is lost, and nothing after.
-	if failed := l.failed.Load(); failed > 3 {
+	// What was under way in the killed process is lost, on each of its connections, and nothing after.
+	if failed := l.failed.Load(); failed > 9 {
 		t.Errorf("%d applies failed after one replica of two was killed", failed)
 	}
 	l.failed.Store(0)

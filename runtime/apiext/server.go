@@ -41,7 +41,8 @@ type Server struct {
 	Log   *slog.Logger
 
 	mu        sync.Mutex
-	published []byte
+	published []byte    // what all definitions carry,
+	since     time.Time // and since when
 	trouble   error
 	ending    bool
 }
@@ -66,14 +67,25 @@ func New(c *rest.Config, service, namespace string, log *slog.Logger) (*Server, 
 		Log:         log, trouble: errors.New("nothing has been looked at yet"),
 	}
 	s.Authority.Known = s.known
+	s.Definitions.Bundle = func(ctx context.Context) ([]byte, error) {
+		err := s.Authority.Refresh(ctx)
+		return s.Authority.Bundle(), err
+	}
 	return s, nil
 }
 
-// known reports whether the definitions carry the bundle.
+// known reports whether the definitions carry the bundle, long enough for API servers to have noticed.
 func (s *Server) known(bundle []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return bytes.Equal(s.published, bundle)
+	return bytes.Equal(s.published, bundle) && time.Since(s.since) >= s.every()/2
+}
+
+func (s *Server) every() time.Duration {
+	if s.Every > 0 {
+		return s.Every
+	}
+	return 10 * time.Second
 }
 
 // Ready returns nil once there is a certificate and every definition carries the authority's, else what is amiss.
@@ -86,11 +98,24 @@ func (s *Server) Ready() error {
 	return s.trouble
 }
 
+func (s *Server) isEnding() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending
+}
+
 // Serve answers reviews on one listener, over TLS, and probes on the other, if there is one, until ctx ends.
 func (s *Server) Serve(ctx context.Context, reviews, probes net.Listener) error {
 	errors := slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug)
 	asked := http.NewServeMux()
-	asked.Handle(Path, &Conversion{Log: s.Log})
+	conversion := &Conversion{Log: s.Log}
+	asked.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
+		if s.isEnding() {
+			// Whoever asks next does so by a new connection. To close idle ones would lose what is sent on them meanwhile.
+			w.Header().Set("Connection", "close")
+		}
+		conversion.ServeHTTP(w, r)
+	})
 	servers := []*http.Server{{
 		Handler: asked, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: s.Authority.Certificate}, ErrorLog: errors,
@@ -144,10 +169,7 @@ func (s *Server) probes() http.Handler {
 
 // look keeps the certificate and the definitions up to date until ctx ends.
 func (s *Server) look(ctx context.Context) {
-	every := s.Every
-	if every <= 0 {
-		every = 10 * time.Second
-	}
+	every := s.every()
 	changed := make(chan struct{}, 1)
 	var watching sync.WaitGroup
 	watching.Go(func() {
@@ -195,9 +217,18 @@ func (s *Server) update(ctx context.Context, refresh bool) error {
 		return nil // a definition changed before the first look at the Secret
 	}
 	err := s.Definitions.Publish(ctx, bundle)
+	for range 5 {
+		if !errors.Is(err, errRenewed) {
+			break
+		}
+		bundle = s.Authority.Bundle()
+		err = s.Definitions.Publish(ctx, bundle)
+	}
 	if err == nil {
 		s.mu.Lock()
-		s.published = bundle
+		if !bytes.Equal(s.published, bundle) {
+			s.published, s.since = bundle, time.Now()
+		}
 		s.mu.Unlock()
 	}
 	return s.outcome(err)
