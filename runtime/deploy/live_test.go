@@ -73,7 +73,9 @@ func freePorts(t testing.TB, n int) []int {
 
 // gateway is one running `chancery entrypoint` with a real Envoy.
 type gateway struct {
-	t            testing.TB
+	t testing.TB
+	// host is the address that Envoy listens on.
+	host         string
 	port, health int
 	args         []string
 	env          []string
@@ -92,10 +94,15 @@ func entrypoint(t testing.TB, config *rest.Config, port int, args ...string) *ga
 		t.Fatal(err)
 	}
 	p := freePorts(t, 4)
-	g := &gateway{t: t, port: port, health: p[0], log: &buffer{}}
+	g := &gateway{t: t, host: "127.0.0.1", port: port, health: p[0], log: &buffer{}}
 	g.args = append([]string{"entrypoint", "--bind-address", "127.0.0.1", "--health-address", "127.0.0.1", "--health-port", strconv.Itoa(g.health),
 		"--admin-port", strconv.Itoa(p[1]), "--ready-port", strconv.Itoa(p[2]), "--ads-address", fmt.Sprintf("127.0.0.1:%d", p[3]), "--envoy-concurrency", "2",
 		"--shutdown-grace", "1s", "--state-dir", t.TempDir()}, args...)
+	for i, arg := range args {
+		if arg == "--bind-address" {
+			g.host = args[i+1]
+		}
+	}
 	g.env = []string{asProgram + "=1", "KUBECONFIG=" + kubetest.Kubeconfig(t, config)}
 	g.start()
 	t.Cleanup(func() {
@@ -174,7 +181,7 @@ func (g *gateway) ready() {
 
 // get asks Envoy for a path and returns status and body.
 func (g *gateway) get(path string) (int, string) {
-	r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", g.port, path))
+	r, err := http.Get(fmt.Sprintf("http://%s:%d%s", g.host, g.port, path))
 	if err != nil {
 		return 0, err.Error()
 	}
