@@ -62,6 +62,7 @@ var hostile = []struct {
 	{"tenant reads all data", "", tenants("package chancery.tenants.shop.own\ndeny contains \"x\" if some k in data[input.object.kind]\n"), "CH-POLICY-026"},
 	{"tenant in another's package", "", tenants("package chancery.tenants.bank\ndeny contains \"x\" if true\n"), "CH-POLICY-021"},
 	{"tenant in the platform's package", "", tenants("package chancery.admission.own\ndeny contains \"x\" if true\n"), "CH-POLICY-021"},
+	{"tenant in a package with a dot", "", tenants("package chancery.tenants.shop[\"a.b\"]\ndeny contains \"x\" if true\n"), "CH-POLICY-021"},
 	{"tenant mutates", "", tenants("package chancery.tenants.shop.own\nmutate contains {\"op\": \"set\", \"path\": \"spec.prefix\", \"value\": \"/\"}\n"), "CH-POLICY-032"},
 	{"tenant loops", "", tenants("package chancery.tenants.shop.own\n" + loops), "CH-POLICY-044"},
 }

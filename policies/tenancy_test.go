@@ -41,6 +41,7 @@ func TestExceptions(t *testing.T) {
 		"pattern":             {exception("platform", "owner", "'*'", "2027-01-01T00:00:00Z"), false, "CH-POLICY-041 CH-POLICY-040 CH-POLICY-002"},
 		"overlapping team":    {twoTenants + "---\napiVersion: chancery.dev/v1alpha1\nkind: Tenant\nmetadata: {name: thief}\nspec: {owner: eve, namespaces: [bank]}\n", false, "CH-POLICY-041 CH-POLICY-040 CH-POLICY-003"},
 		"overlapping host":    {twoTenants + "---\napiVersion: chancery.dev/v1alpha1\nkind: Tenant\nmetadata: {name: thief}\nspec: {owner: eve, namespaces: [t], hosts: ['*.example.com']}\n", false, "CH-POLICY-041 CH-POLICY-040 CH-POLICY-003"},
+		"tenant with a dot":   {"---\napiVersion: chancery.dev/v1alpha1\nkind: Tenant\nmetadata: {name: a.b}\nspec: {owner: eve, namespaces: [t]}\n", false, "CH-POLICY-041 CH-POLICY-040 CH-POLICY-002"},
 		"unknown field":       {"---\napiVersion: chancery.dev/v1alpha1\nkind: Policy\nmetadata: {name: p, namespace: platform}\nspec: {library: tls_floor, enforcment: warn}\n", false, "CH-POLICY-041 CH-POLICY-040 CH-POLICY-001"},
 		"wrong type":          {"---\napiVersion: chancery.dev/v1alpha1\nkind: Policy\nmetadata: {name: p, namespace: platform}\nspec: {library: tls_floor, priority: high}\n", false, "CH-POLICY-041 CH-POLICY-040 CH-POLICY-001"},
 		"no such library":     {"---\napiVersion: chancery.dev/v1alpha1\nkind: Policy\nmetadata: {name: p, namespace: platform}\nspec: {library: tsl_floor}\n", false, "CH-POLICY-041 CH-POLICY-040 CH-POLICY-028"},

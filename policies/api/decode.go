@@ -179,6 +179,9 @@ func (w *World) checkPolicy(p *Policy) bool {
 
 func (w *World) checkTenant(t *Tenant) bool {
 	ok := true
+	if strings.Contains(t.Object.Name, ".") {
+		ok = w.fail(t.Object, codeValue, "metadata.name", fmt.Sprintf("%q has a dot", t.Object.Name), "a name that can be part of a package: letters, digits and hyphens")
+	}
 	if t.Spec.Owner == "" {
 		ok = w.fail(t.Object, codeValue, "spec.owner", "the owner is missing", "who answers for the tenant")
 	}

@@ -92,6 +92,11 @@ func parse(m *Module) (*module, []snapshot.Diagnostic) {
 	if parsed == nil {
 		return nil, []snapshot.Diagnostic{m.about(codeSyntax, nil, "the module is empty", "start with a package line")}
 	}
+	for _, t := range parsed.Package.Path[1:] {
+		if s, ok := t.Value.(ast.String); ok && strings.Contains(string(s), ".") { // paths are written with dots
+			return nil, []snapshot.Diagnostic{m.about(codePackage, parsed.Package.Location, fmt.Sprintf("the name %q in the package has a dot", string(s)), "names without dots")}
+		}
+	}
 	out := &module{Module: m, parsed: parsed, pkg: dotted(parsed.Package.Path), digest: sha256.Sum256(slices.Concat([]byte(m.File+"\x00"), m.Text))}
 	out.references()
 	return out, nil
