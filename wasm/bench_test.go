@@ -21,7 +21,7 @@ func BenchmarkOverhead(b *testing.B) {
 // BenchmarkSpin measures a bare loop, the worst case of metering: nothing but branches back.
 func BenchmarkSpin(b *testing.B) {
 	e := example{phase: abi.IR, items: []abi.Item{node("ir/VirtualHost", "vh", "")}}
-	overhead(b, guest{translate: countdown(1_000_000)}.bytes(), e)
+	overhead(b, guest{Translate: countdown(1_000_000)}.Bytes(), e)
 }
 
 func overhead(b *testing.B, module []byte, e example) {
@@ -52,7 +52,7 @@ func overhead(b *testing.B, module []byte, e example) {
 // BenchmarkNothing runs a module that changes nothing over 10,000 units: cold, warm, and with one unit changed.
 func BenchmarkNothing(b *testing.B) {
 	h := newTestHost(b, func(c *Config) { c.Watch.Time = -1 })
-	spec := Spec{Name: "nothing", Source: &memory{module: guest{}.bytes()}, Grant: grantAll()}
+	spec := Spec{Name: "nothing", Source: &memory{module: guest{}.Bytes()}, Grant: grantAll()}
 	apply1(b, h, spec)
 	const n = 10_000
 	units := make([]Unit, n)

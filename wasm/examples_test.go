@@ -5,14 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/chancery-gateway/chancery/wasm/abi"
+	"github.com/chancery-gateway/chancery/wasm/wasmtest"
 )
 
 // example is one of the SDK's examples, with an input and what must be in the output.
@@ -85,50 +84,17 @@ func examples() []example {
 	}
 }
 
-var built struct {
-	sync.Mutex
-	modules map[string][]byte
-}
-
-// build returns an example's module. Those in Go are made here, once.
+// build returns an example's module. Those in Go are made here.
 func build(t testing.TB, name string) []byte {
 	t.Helper()
-	dir := filepath.Join("sdk", "examples", name)
-	if ready, _ := filepath.Glob(filepath.Join(dir, "*.wasm")); len(ready) > 0 && filepath.Base(ready[0]) != "module.wasm" {
+	if ready, _ := filepath.Glob(filepath.Join("sdk", "examples", name, "*.wasm")); len(ready) > 0 && filepath.Base(ready[0]) != "module.wasm" {
 		module, err := os.ReadFile(ready[0])
 		if err != nil {
 			t.Fatal(err)
 		}
 		return module
 	}
-	built.Lock()
-	defer built.Unlock()
-	if m := built.modules[name]; m != nil {
-		return m
-	}
-	out := filepath.Join(t.TempDir(), "module.wasm")
-	command := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags", "-s -w", "-o", out, ".")
-	command.Dir = dir
-	command.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	if text, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, text)
-	}
-	module, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	manifest, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if module, err = SetManifest(module, manifest); err != nil {
-		t.Fatal(err)
-	}
-	if built.modules == nil {
-		built.modules = map[string][]byte{}
-	}
-	built.modules[name] = module
-	return module
+	return wasmtest.Example(t, name, "1.0.0")
 }
 
 func (e example) unit() Unit {

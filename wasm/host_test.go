@@ -145,7 +145,7 @@ func note(t testing.TB, o Outcome) string {
 
 func TestModuleComesUp(t *testing.T) {
 	h := newTestHost(t, nil)
-	s := apply1(t, h, Spec{Name: "one", Source: &memory{module: guest{answer: setHeader("one")}.bytes()}, Grant: grantAll()})
+	s := apply1(t, h, Spec{Name: "one", Source: &memory{module: guest{Answer: setHeader("one")}.Bytes()}, Grant: grantAll()})
 	if s.Live == nil || s.Candidate.Stage != StagePromoted || s.Live.Guard != GuardFuel {
 		t.Fatalf("%+v", s)
 	}
@@ -163,7 +163,7 @@ func TestModuleComesUp(t *testing.T) {
 
 func TestUnchangedUnitsNeverEnterTheModule(t *testing.T) {
 	h := newTestHost(t, nil)
-	apply1(t, h, Spec{Name: "one", Source: &memory{module: guest{answer: setHeader("one")}.bytes()}, Grant: grantAll()})
+	apply1(t, h, Spec{Name: "one", Source: &memory{module: guest{Answer: setHeader("one")}.Bytes()}, Grant: grantAll()})
 	units := make([]Unit, 100)
 	for i := range units {
 		units[i] = unitOf(fmt.Sprint(i), "a")
@@ -189,7 +189,7 @@ func TestUnchangedUnitsNeverEnterTheModule(t *testing.T) {
 		t.Errorf("%d calls; one changed unit must make one call", c.Calls-100)
 	}
 	// The same module with other settings is another one.
-	if errs := h.Apply([]Spec{{Name: "one", Source: &memory{module: guest{answer: setHeader("one")}.bytes()}, Grant: grantAll(), Priority: 3}}); len(errs) > 0 {
+	if errs := h.Apply([]Spec{{Name: "one", Source: &memory{module: guest{Answer: setHeader("one")}.Bytes()}, Grant: grantAll(), Priority: 3}}); len(errs) > 0 {
 		t.Fatal(errs)
 	}
 	settle(t, h)
@@ -220,7 +220,7 @@ func TestRefusedCandidates(t *testing.T) {
 		return out
 	}
 	two := versioned("1.1.0", nil)
-	valid := guest{manifest: two, answer: setHeader("two")}.bytes()
+	valid := guest{Manifest: two, Answer: setHeader("two")}.Bytes()
 	for _, c := range []struct {
 		name     string
 		module   []byte
@@ -233,53 +233,53 @@ func TestRefusedCandidates(t *testing.T) {
 		{name: "truncated", module: valid[:len(valid)/2], stage: StageInspect, code: fault.Malformed},
 		{name: "more types than memory", module: withSection(valid, []byte("\x00asm\x01\x00\x00\x00\x01\x08\x01\x60\x00\xff\xff\xff\xff\x0f")), stage: StageInspect, code: fault.Malformed},
 		{name: "more exports than memory", module: withSection(valid, []byte("\x00asm\x01\x00\x00\x00\x07\x05\xff\xff\xff\xff\x0f")), stage: StageInspect, code: fault.Malformed},
-		{name: "table larger than memory", module: guest{manifest: two, with: func(m *Module) { m.Table(1 << 27) }}.bytes(), stage: StageInspect, code: fault.Unsupported},
+		{name: "table larger than memory", module: guest{Manifest: two, With: func(m *Module) { m.Table(1 << 27) }}.Bytes(), stage: StageInspect, code: fault.Unsupported},
 		{name: "component", module: []byte("\x00asm\x0d\x00\x01\x00"), stage: StageInspect, code: fault.Unsupported},
 		{name: "not a module", module: []byte("#!/bin/sh\n"), stage: StageInspect, code: fault.Malformed},
 		{name: "no manifest", module: (&Module{}).Bytes(), stage: StageInspect, code: fault.NoManifest},
 		{name: "unknown field in the manifest", module: withManifest(valid, `{"abi":"1.0","nmae":"x"}`), stage: StageInspect, code: fault.Manifest},
-		{name: "next ABI", module: guest{manifest: versioned("1.1.0", func(m *abi.Manifest) { m.ABI = "2.0" })}.bytes(), stage: StageInspect, code: fault.ABI},
-		{name: "unknown feature", module: guest{manifest: versioned("1.1.0", func(m *abi.Manifest) { m.Features = []string{"time-travel"} })}.bytes(), stage: StageInspect, code: fault.Feature},
-		{name: "abi_version differs from the manifest", module: guest{manifest: two, version: 2 << 16}.bytes(), stage: StageSelfTest, code: fault.ABI},
-		{name: "unknown import", module: guest{manifest: two, prepare: func(m *Module) { m.Import(wasi, "path_open", []byte{I32}, []byte{I32}) }}.bytes(), stage: StageInspect, code: fault.Import},
-		{name: "import with another signature", module: guest{manifest: two, prepare: func(m *Module) { m.Import(wasi, "fd_write", []byte{I32}, []byte{I32}) }}.bytes(), stage: StageInspect, code: fault.Import},
-		{name: "missing export", module: guest{manifest: two, noAlloc: true}.bytes(), stage: StageInspect, code: fault.Export},
-		{name: "export with another signature", module: guest{manifest: two, noAlloc: true, with: func(m *Module) {
+		{name: "next ABI", module: guest{Manifest: versioned("1.1.0", func(m *abi.Manifest) { m.ABI = "2.0" })}.Bytes(), stage: StageInspect, code: fault.ABI},
+		{name: "unknown feature", module: guest{Manifest: versioned("1.1.0", func(m *abi.Manifest) { m.Features = []string{"time-travel"} })}.Bytes(), stage: StageInspect, code: fault.Feature},
+		{name: "abi_version differs from the manifest", module: guest{Manifest: two, Version: 2 << 16}.Bytes(), stage: StageSelfTest, code: fault.ABI},
+		{name: "unknown import", module: guest{Manifest: two, Prepare: func(m *Module) { m.Import(wasi, "path_open", []byte{I32}, []byte{I32}) }}.Bytes(), stage: StageInspect, code: fault.Import},
+		{name: "import with another signature", module: guest{Manifest: two, Prepare: func(m *Module) { m.Import(wasi, "fd_write", []byte{I32}, []byte{I32}) }}.Bytes(), stage: StageInspect, code: fault.Import},
+		{name: "missing export", module: guest{Manifest: two, NoAlloc: true}.Bytes(), stage: StageInspect, code: fault.Export},
+		{name: "export with another signature", module: guest{Manifest: two, NoAlloc: true, With: func(m *Module) {
 			m.Export("alloc", Function, m.Func(nil, []byte{I32}, nil, Const32(1)))
-		}}.bytes(), stage: StageInspect, code: fault.Export},
-		{name: "reserved export", module: guest{manifest: two, with: func(m *Module) { m.Export("chancery:fuel", Function, 0) }}.bytes(), stage: StageInspect, code: fault.Reserved},
-		{name: "reserved import", module: guest{manifest: two, prepare: func(m *Module) { m.Import("chancery:meter", "tick", nil, []byte{I64}) }}.bytes(), stage: StageInspect, code: fault.Reserved},
-		{name: "duplicate export", module: guest{manifest: two, with: func(m *Module) { m.Export("memory", Memory, 0) }}.bytes(), stage: StageCompile, code: fault.Compile},
-		{name: "lower version", module: guest{manifest: versioned("0.9.0", nil)}.bytes(), stage: StageVerify, code: fault.Downgrade},
+		}}.Bytes(), stage: StageInspect, code: fault.Export},
+		{name: "reserved export", module: guest{Manifest: two, With: func(m *Module) { m.Export("chancery:fuel", Function, 0) }}.Bytes(), stage: StageInspect, code: fault.Reserved},
+		{name: "reserved import", module: guest{Manifest: two, Prepare: func(m *Module) { m.Import("chancery:meter", "tick", nil, []byte{I64}) }}.Bytes(), stage: StageInspect, code: fault.Reserved},
+		{name: "duplicate export", module: guest{Manifest: two, With: func(m *Module) { m.Export("memory", Memory, 0) }}.Bytes(), stage: StageCompile, code: fault.Compile},
+		{name: "lower version", module: guest{Manifest: versioned("0.9.0", nil)}.Bytes(), stage: StageVerify, code: fault.Downgrade},
 		{name: "phase not granted", module: valid, change: func(s *Spec) { s.Grant.Phases = []abi.Phase{abi.XDS} }, stage: StageInspect, code: fault.Grant},
 		{name: "read not granted", module: valid, change: func(s *Spec) { s.Grant.Reads = []string{"ir/Cluster"} }, stage: StageInspect, code: fault.Grant},
 		{name: "write not granted", module: valid, change: func(s *Spec) { s.Grant.Writes = []abi.Scope{{Kind: "ir/Cluster"}} }, stage: StageInspect, code: fault.Grant},
 		{name: "settings without schema", module: valid, change: func(s *Spec) { s.Settings = json.RawMessage(`{"a":1}`) }, stage: StageInspect, code: fault.Settings},
-		{name: "settings against the schema", module: guest{manifest: versioned("1.1.0", func(m *abi.Manifest) {
+		{name: "settings against the schema", module: guest{Manifest: versioned("1.1.0", func(m *abi.Manifest) {
 			m.Settings = json.RawMessage(`{"type":"object","properties":{"header":{"type":"string"}}}`)
-		})}.bytes(), change: func(s *Spec) { s.Settings = json.RawMessage(`{"header":7}`) }, stage: StageInspect, code: fault.Settings},
-		{name: "too much memory", module: guest{manifest: two, pages: 600}.bytes(), stage: StageCompile, code: fault.MemorySize},
+		})}.Bytes(), change: func(s *Spec) { s.Settings = json.RawMessage(`{"header":7}`) }, stage: StageInspect, code: fault.Settings},
+		{name: "too much memory", module: guest{Manifest: two, Pages: 600}.Bytes(), stage: StageCompile, code: fault.MemorySize},
 		{name: "another digest", module: valid, change: func(s *Spec) { s.Digest = &Digest{1} }, stage: StageVerify, code: fault.Digest},
-		{name: "trap in configure", module: guest{manifest: two, configure: Op(Unreachable)}.bytes(), stage: StageSelfTest, code: fault.Trap},
-		{name: "trap in self_test", module: guest{manifest: two, selfTest: Op(Unreachable)}.bytes(), stage: StageSelfTest, code: fault.Trap},
-		{name: "self_test reports an error", module: guest{manifest: two, answer: `{"error":{"message":"no good"}}`, selfTest: packed(answerAt, 31)}.bytes(), stage: StageSelfTest, code: fault.SelfTest},
-		{name: "timeout in self_test", module: guest{manifest: versioned("1.1.0", func(m *abi.Manifest) { m.Limits.Milliseconds = 20 }), selfTest: spin}.bytes(), stage: StageSelfTest, code: fault.Deadline},
-		{name: "fuel in self_test", module: guest{manifest: versioned("1.1.0", func(m *abi.Manifest) { m.Limits.Fuel = 10_000 }), selfTest: spin}.bytes(), stage: StageSelfTest, code: fault.Fuel},
-		{name: "start function that spins", module: guest{manifest: two, with: func(m *Module) { m.Start(m.Func(nil, nil, nil, Loop(Br(0)))) }}.bytes(), stage: StageSelfTest, code: fault.Fuel},
-		{name: "start function that traps", module: guest{manifest: two, with: func(m *Module) { m.Start(m.Func(nil, nil, nil, Op(Unreachable))) }}.bytes(), stage: StageSelfTest, code: fault.Trap},
-		{name: "trap on recorded input", module: guest{manifest: two, translate: Op(Unreachable)}.bytes(), stage: StageShadow, code: fault.Trap},
-		{name: "output that is no JSON", module: guest{manifest: two, answer: "no"}.bytes(), stage: StageShadow, code: fault.Output},
-		{name: "output with an unknown member", module: guest{manifest: two, answer: `{"ops":[]}`}.bytes(), stage: StageShadow, code: fault.Output},
-		{name: "output with a duplicate member", module: guest{manifest: two, answer: `{"operations":[],"operations":[]}`}.bytes(), stage: StageShadow, code: fault.Output},
-		{name: "operation without reason", module: guest{manifest: two, answer: `{"operations":[{"op":"remove","kind":"ir/VirtualHost","name":"vh","reason":""}]}`}.bytes(), stage: StageShadow, code: fault.Output},
-		{name: "operation on nothing", module: guest{manifest: two, answer: strings.ReplaceAll(setHeader("x"), `"vh"`, `"other"`)}.bytes(), stage: StageShadow, code: fault.Operation},
-		{name: "patch of nothing", module: guest{manifest: two, answer: setField("/a/b/c", "x")}.bytes(), stage: StageShadow, code: fault.Operation},
-		{name: "write of a kind outside the scope", module: guest{manifest: two, answer: `{"operations":[{"op":"add","kind":"ir/Cluster","name":"c","value":{"name":"c"},"origin":{"kind":"ir/VirtualHost","name":"vh"},"reason":"x"}]}`}.bytes(), stage: StageShadow, code: fault.Scope},
-		{name: "write of a field outside the scope", module: guest{manifest: versioned("1.1.0", func(m *abi.Manifest) { m.Writes[0].Fields = []string{"/routes/*/requestHeaders"} }), answer: setHeader("x")}.bytes(), stage: StageShadow, code: fault.Scope},
+		{name: "trap in configure", module: guest{Manifest: two, Configure: Op(Unreachable)}.Bytes(), stage: StageSelfTest, code: fault.Trap},
+		{name: "trap in self_test", module: guest{Manifest: two, SelfTest: Op(Unreachable)}.Bytes(), stage: StageSelfTest, code: fault.Trap},
+		{name: "self_test reports an error", module: guest{Manifest: two, Answer: `{"error":{"message":"no good"}}`, SelfTest: packed(answerAt, 31)}.Bytes(), stage: StageSelfTest, code: fault.SelfTest},
+		{name: "timeout in self_test", module: guest{Manifest: versioned("1.1.0", func(m *abi.Manifest) { m.Limits.Milliseconds = 20 }), SelfTest: spin}.Bytes(), stage: StageSelfTest, code: fault.Deadline},
+		{name: "fuel in self_test", module: guest{Manifest: versioned("1.1.0", func(m *abi.Manifest) { m.Limits.Fuel = 10_000 }), SelfTest: spin}.Bytes(), stage: StageSelfTest, code: fault.Fuel},
+		{name: "start function that spins", module: guest{Manifest: two, With: func(m *Module) { m.Start(m.Func(nil, nil, nil, Loop(Br(0)))) }}.Bytes(), stage: StageSelfTest, code: fault.Fuel},
+		{name: "start function that traps", module: guest{Manifest: two, With: func(m *Module) { m.Start(m.Func(nil, nil, nil, Op(Unreachable))) }}.Bytes(), stage: StageSelfTest, code: fault.Trap},
+		{name: "trap on recorded input", module: guest{Manifest: two, Translate: Op(Unreachable)}.Bytes(), stage: StageShadow, code: fault.Trap},
+		{name: "output that is no JSON", module: guest{Manifest: two, Answer: "no"}.Bytes(), stage: StageShadow, code: fault.Output},
+		{name: "output with an unknown member", module: guest{Manifest: two, Answer: `{"ops":[]}`}.Bytes(), stage: StageShadow, code: fault.Output},
+		{name: "output with a duplicate member", module: guest{Manifest: two, Answer: `{"operations":[],"operations":[]}`}.Bytes(), stage: StageShadow, code: fault.Output},
+		{name: "operation without reason", module: guest{Manifest: two, Answer: `{"operations":[{"op":"remove","kind":"ir/VirtualHost","name":"vh","reason":""}]}`}.Bytes(), stage: StageShadow, code: fault.Output},
+		{name: "operation on nothing", module: guest{Manifest: two, Answer: strings.ReplaceAll(setHeader("x"), `"vh"`, `"other"`)}.Bytes(), stage: StageShadow, code: fault.Operation},
+		{name: "patch of nothing", module: guest{Manifest: two, Answer: setField("/a/b/c", "x")}.Bytes(), stage: StageShadow, code: fault.Operation},
+		{name: "write of a kind outside the scope", module: guest{Manifest: two, Answer: `{"operations":[{"op":"add","kind":"ir/Cluster","name":"c","value":{"name":"c"},"origin":{"kind":"ir/VirtualHost","name":"vh"},"reason":"x"}]}`}.Bytes(), stage: StageShadow, code: fault.Scope},
+		{name: "write of a field outside the scope", module: guest{Manifest: versioned("1.1.0", func(m *abi.Manifest) { m.Writes[0].Fields = []string{"/routes/*/requestHeaders"} }), Answer: setHeader("x")}.Bytes(), stage: StageShadow, code: fault.Scope},
 		{name: "write of a field outside the grant", module: valid, change: func(s *Spec) { s.Grant.Writes[0].Fields = []string{"/routes"} }, stage: StageShadow, code: fault.Scope},
-		{name: "write of origins", module: guest{manifest: two, answer: setField("/origins", "x")}.bytes(), stage: StageShadow, code: fault.Scope},
-		{name: "another name for itself", module: guest{manifest: two, answer: setField("/name", "x")}.bytes(), stage: StageShadow, code: fault.Operation},
-		{name: "refused by validation", module: guest{manifest: two, answer: setHeader("invalid")}.bytes(), stage: StageShadow, code: fault.Result},
+		{name: "write of origins", module: guest{Manifest: two, Answer: setField("/origins", "x")}.Bytes(), stage: StageShadow, code: fault.Scope},
+		{name: "another name for itself", module: guest{Manifest: two, Answer: setField("/name", "x")}.Bytes(), stage: StageShadow, code: fault.Operation},
+		{name: "refused by validation", module: guest{Manifest: two, Answer: setHeader("invalid")}.Bytes(), stage: StageShadow, code: fault.Result},
 		{name: "too large a change", module: valid, change: func(s *Spec) { s.Shadow.MaxChanged = 2 }, stage: StageShadow, code: fault.Diff},
 		{name: "output that grows from call to call", module: counting(two), stage: StageShadow, code: fault.Nondeterministic},
 	} {
@@ -293,7 +293,7 @@ func TestRefusedCandidates(t *testing.T) {
 					return nil
 				}
 			})
-			good := guest{answer: setHeader("one")}.bytes()
+			good := guest{Answer: setHeader("one")}.Bytes()
 			src := &memory{module: good, signature: sign(good)}
 			spec := Spec{Name: "m", Source: src, Grant: grantAll()}
 			live := apply1(t, h, spec).Live
@@ -357,10 +357,10 @@ func rootOf(t *testing.T, public []byte) *trust.Root {
 func counting(m abi.Manifest) []byte {
 	answer := setHeader("count-0")
 	digit := answerAt + strings.Index(answer, "count-") + len("count-")
-	return guest{manifest: m, answer: answer, translate: Code(
+	return guest{Manifest: m, Answer: answer, Translate: Code(
 		Const32(int32(digit)), Const32(int32(digit)), Op(0x2d, 0, 0), Const32(1), Op(Add32), Op(0x3a, 0, 0),
 		packed(answerAt, uint32(len(answer))),
-	)}.bytes()
+	)}.Bytes()
 }
 
 // sampleOf makes units the present input.

@@ -56,40 +56,40 @@ func chase(loads int) []byte {
 func hostileCorpus() []hostile {
 	before := func(add func(*Module)) func(*Module) { return add }
 	return []hostile{
-		{name: "spin", guest: guest{translate: spin}, code: fault.Deadline, slow: true},
-		{name: "spin with work", guest: guest{translate: Code(Loop(Get(3), Const32(1), Op(Add32), Put(3), Br(0)), packed(0, 0))}, code: fault.Deadline, slow: true},
-		{name: "exponential calls without loops", guest: guest{prepare: before(exponential(34)), translate: Code(Call(34), packed(0, 0))}, code: fault.Deadline, slow: true},
-		{name: "long straight lines of cache misses", guest: guest{pages: 260, translate: chase(20000)}, code: fault.Deadline, slow: true},
-		{name: "endless bulk copies", guest: guest{pages: 260, translate: Code(Loop(Const32(0), Const32(1), Const32(16<<20), Copy(), Br(0)), packed(0, 0))}, code: fault.Deadline, slow: true},
-		{name: "endless growth by nothing", guest: guest{translate: Code(Loop(Const32(0), Grow(), Op(Drop), Br(0)), packed(0, 0))}, code: fault.Deadline, slow: true},
-		{name: "recursion", guest: guest{prepare: func(m *Module) { m.Func(nil, nil, nil, Call(m.Next())) }, translate: Code(Call(0), packed(0, 0))}, code: fault.Stack},
-		{name: "recursion with large frames", guest: guest{prepare: func(m *Module) {
+		{name: "spin", guest: guest{Translate: spin}, code: fault.Deadline, slow: true},
+		{name: "spin with work", guest: guest{Translate: Code(Loop(Get(3), Const32(1), Op(Add32), Put(3), Br(0)), packed(0, 0))}, code: fault.Deadline, slow: true},
+		{name: "exponential calls without loops", guest: guest{Prepare: before(exponential(34)), Translate: Code(Call(34), packed(0, 0))}, code: fault.Deadline, slow: true},
+		{name: "long straight lines of cache misses", guest: guest{Pages: 260, Translate: chase(20000)}, code: fault.Deadline, slow: true},
+		{name: "endless bulk copies", guest: guest{Pages: 260, Translate: Code(Loop(Const32(0), Const32(1), Const32(16<<20), Copy(), Br(0)), packed(0, 0))}, code: fault.Deadline, slow: true},
+		{name: "endless growth by nothing", guest: guest{Translate: Code(Loop(Const32(0), Grow(), Op(Drop), Br(0)), packed(0, 0))}, code: fault.Deadline, slow: true},
+		{name: "recursion", guest: guest{Prepare: func(m *Module) { m.Func(nil, nil, nil, Call(m.Next())) }, Translate: Code(Call(0), packed(0, 0))}, code: fault.Stack},
+		{name: "recursion with large frames", guest: guest{Prepare: func(m *Module) {
 			locals := make([]byte, 1000)
 			for i := range locals {
 				locals[i] = I64
 			}
 			m.Func([]byte{I64}, []byte{I64}, locals, Get(0), Const64(1), Op(Add64), Call(m.Next()))
-		}, translate: Code(Const64(1), Call(0), Op(Drop), packed(0, 0))}, code: fault.Stack, interpreted: fault.Deadline},
-		{name: "memory bomb", guest: guest{pages: 16, translate: Code(Loop(Const32(16), Grow(), Const32(-1), Op(0x47), BrIf(0)), Op(Unreachable))}, code: fault.Memory},
-		{name: "huge output", guest: guest{pages: 260, translate: packed(0, 5<<20)}, code: fault.OutputSize},
-		{name: "pointer out of range", guest: guest{translate: packed(0xffff0000, 100)}, code: fault.Range},
-		{name: "length beyond memory", guest: guest{translate: packed(100, 0x30000)}, code: fault.Range},
-		{name: "trap", guest: guest{translate: Op(Unreachable)}, code: fault.Trap},
-		{name: "division by zero", guest: guest{translate: Code(Const32(1), Const32(0), Op(0x6d, Drop), packed(0, 0))}, code: fault.Trap},
-		{name: "load out of bounds", guest: guest{translate: Code(Const32(-4), Load32(0), Op(Drop), packed(0, 0))}, code: fault.Trap},
-		{name: "unaligned nonsense from alloc", guest: guest{noAlloc: true, prepare: func(m *Module) {
+		}, Translate: Code(Const64(1), Call(0), Op(Drop), packed(0, 0))}, code: fault.Stack, interpreted: fault.Deadline},
+		{name: "memory bomb", guest: guest{Pages: 16, Translate: Code(Loop(Const32(16), Grow(), Const32(-1), Op(0x47), BrIf(0)), Op(Unreachable))}, code: fault.Memory},
+		{name: "huge output", guest: guest{Pages: 260, Translate: packed(0, 5<<20)}, code: fault.OutputSize},
+		{name: "pointer out of range", guest: guest{Translate: packed(0xffff0000, 100)}, code: fault.Range},
+		{name: "length beyond memory", guest: guest{Translate: packed(100, 0x30000)}, code: fault.Range},
+		{name: "trap", guest: guest{Translate: Op(Unreachable)}, code: fault.Trap},
+		{name: "division by zero", guest: guest{Translate: Code(Const32(1), Const32(0), Op(0x6d, Drop), packed(0, 0))}, code: fault.Trap},
+		{name: "load out of bounds", guest: guest{Translate: Code(Const32(-4), Load32(0), Op(Drop), packed(0, 0))}, code: fault.Trap},
+		{name: "unaligned nonsense from alloc", guest: guest{NoAlloc: true, Prepare: func(m *Module) {
 			m.Export("alloc", Function, m.Func([]byte{I32}, []byte{I32}, nil, Const32(-8)))
 		}}, code: fault.Alloc},
-		{name: "null from alloc", guest: guest{noAlloc: true, prepare: func(m *Module) {
+		{name: "null from alloc", guest: guest{NoAlloc: true, Prepare: func(m *Module) {
 			m.Export("alloc", Function, m.Func([]byte{I32}, []byte{I32}, nil, Const32(0)))
 		}}, code: fault.Alloc},
-		{name: "exit", guest: guest{prepare: func(m *Module) { m.Import(wasi, "proc_exit", []byte{I32}, nil) }, translate: Code(Const32(3), Call(0), packed(0, 0))}, code: fault.Exit},
-		{name: "its own failure", guest: guest{prepare: func(m *Module) { m.Import("chancery", "fail", []byte{I32, I32}, nil) }, answer: "no\x1b[31m", translate: Code(Const32(answerAt), Const32(7), Call(0), packed(0, 0))}, code: fault.Guest},
-		{name: "log out of memory", guest: guest{prepare: func(m *Module) { m.Import("chancery", "log", []byte{I32, I32, I32}, nil) }, translate: Code(Const32(1), Const32(-1), Const32(100), Call(0), packed(0, 0))}, code: fault.Guest},
-		{name: "write with vectors out of memory", guest: guest{prepare: func(m *Module) { m.Import(wasi, "fd_write", []byte{I32, I32, I32, I32}, []byte{I32}) },
-			translate: Code(Const32(1), Const32(-8), Const32(1000), Const32(0), Call(0), If(Op(Unreachable)), packed(0, 0))}, code: fault.Trap},
-		{name: "log flood", guest: guest{prepare: func(m *Module) { m.Import("chancery", "log", []byte{I32, I32, I32}, nil) },
-			translate: Code(Loop(Const32(1), Const32(0), Const32(1000), Call(0), Br(0)), packed(0, 0))}, code: fault.Deadline, slow: true},
+		{name: "exit", guest: guest{Prepare: func(m *Module) { m.Import(wasi, "proc_exit", []byte{I32}, nil) }, Translate: Code(Const32(3), Call(0), packed(0, 0))}, code: fault.Exit},
+		{name: "its own failure", guest: guest{Prepare: func(m *Module) { m.Import("chancery", "fail", []byte{I32, I32}, nil) }, Answer: "no\x1b[31m", Translate: Code(Const32(answerAt), Const32(7), Call(0), packed(0, 0))}, code: fault.Guest},
+		{name: "log out of memory", guest: guest{Prepare: func(m *Module) { m.Import("chancery", "log", []byte{I32, I32, I32}, nil) }, Translate: Code(Const32(1), Const32(-1), Const32(100), Call(0), packed(0, 0))}, code: fault.Guest},
+		{name: "write with vectors out of memory", guest: guest{Prepare: func(m *Module) { m.Import(wasi, "fd_write", []byte{I32, I32, I32, I32}, []byte{I32}) },
+			Translate: Code(Const32(1), Const32(-8), Const32(1000), Const32(0), Call(0), If(Op(Unreachable)), packed(0, 0))}, code: fault.Trap},
+		{name: "log flood", guest: guest{Prepare: func(m *Module) { m.Import("chancery", "log", []byte{I32, I32, I32}, nil) },
+			Translate: Code(Loop(Const32(1), Const32(0), Const32(1000), Call(0), Br(0)), packed(0, 0))}, code: fault.Deadline, slow: true},
 	}
 }
 
@@ -99,7 +99,7 @@ func TestHostileCalls(t *testing.T) {
 	for _, guard := range []Guard{GuardFuel, GuardInterpreter} {
 		for _, h := range hostileCorpus() {
 			t.Run(fmt.Sprintf("%s/%s", guard, h.name), func(t *testing.T) {
-				module := h.guest.bytes()
+				module := h.guest.Bytes()
 				info, err := Inspect(module)
 				if err != nil {
 					t.Fatal(err)

@@ -32,7 +32,7 @@ func testBudget() budget { return budgetOf(effective(abi.Limits{}, abi.Limits{})
 func TestCall(t *testing.T) {
 	for _, guard := range []Guard{GuardFuel, GuardInterpreter, guardCloseOnDone, guardNone} {
 		t.Run(string(guard), func(t *testing.T) {
-			_, i := load(t, guest{answer: `{"operations":[]}`}.bytes(), guard)
+			_, i := load(t, guest{Answer: `{"operations":[]}`}.Bytes(), guard)
 			for range 3 {
 				out, spent, err := i.call(context.Background(), exportTranslate, []byte("{}"), testBudget())
 				if err != nil || string(out) != `{"operations":[]}` {

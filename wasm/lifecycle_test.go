@@ -24,7 +24,7 @@ func TestRollback(t *testing.T) {
 	src := &memory{}
 	spec := Spec{Name: "m", Source: src, Grant: grantAll()}
 	for i := range 4 {
-		src.put(guest{manifest: versioned(fmt.Sprintf("1.0.%d", i), nil), answer: setHeader(fmt.Sprint("v", i))}.bytes(), nil, nil)
+		src.put(guest{Manifest: versioned(fmt.Sprintf("1.0.%d", i), nil), Answer: setHeader(fmt.Sprint("v", i))}.Bytes(), nil, nil)
 		if s := apply1(t, h, spec); s.Live == nil {
 			t.Fatal(s.Candidate.Err)
 		}
@@ -72,10 +72,10 @@ func TestRegressionRollsBack(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newTestHost(t, nil)
-			src := &memory{module: guest{answer: setHeader("good")}.bytes()}
+			src := &memory{module: guest{Answer: setHeader("good")}.Bytes()}
 			apply1(t, h, Spec{Name: "m", Source: src, Grant: grantAll()})
 			runOne(h, unitOf("u", "a"))
-			src.put(guest{manifest: versioned("1.0.1", nil), answer: setHeader("fine"), translate: c.translate}.bytes(), nil, nil)
+			src.put(guest{Manifest: versioned("1.0.1", nil), Answer: setHeader("fine"), Translate: c.translate}.Bytes(), nil, nil)
 			h.Look()
 			settle(t, h)
 			if s := find(t, h, "m"); s.Live.Version != "1.0.1" {
@@ -110,7 +110,7 @@ func TestFailurePolicies(t *testing.T) {
 		{OnFailureBlock, true, OnFailureBlock, true, ""},
 	} {
 		h := newTestHost(t, nil)
-		apply1(t, h, Spec{Name: "m", Source: &memory{module: guest{answer: setHeader("fine"), translate: trapOnX()}.bytes()}, Grant: grantAll(), Failure: c.policy})
+		apply1(t, h, Spec{Name: "m", Source: &memory{module: guest{Answer: setHeader("fine"), Translate: trapOnX()}.Bytes()}, Grant: grantAll(), Failure: c.policy})
 		if c.first {
 			runOne(h, unitOf("u", "a"))
 		}
@@ -128,8 +128,8 @@ func TestOrderAndConflicts(t *testing.T) {
 	h := newTestHost(t, nil)
 	apply := func(priority int, path string) Outcome {
 		specs := []Spec{
-			{Name: "a", Source: &memory{module: guest{answer: setHeader("a")}.bytes()}, Grant: grantAll()},
-			{Name: "b", Source: &memory{module: guest{answer: setField(path, "b")}.bytes()}, Grant: grantAll(), Priority: priority, Failure: OnFailureSkip},
+			{Name: "a", Source: &memory{module: guest{Answer: setHeader("a")}.Bytes()}, Grant: grantAll()},
+			{Name: "b", Source: &memory{module: guest{Answer: setField(path, "b")}.Bytes()}, Grant: grantAll(), Priority: priority, Failure: OnFailureSkip},
 		}
 		if errs := h.Apply(specs); len(errs) > 0 {
 			t.Fatal(errs)
@@ -157,7 +157,7 @@ func TestTenancy(t *testing.T) {
 	h := newTestHost(t, nil)
 	grant := grantAll()
 	grant.Namespaces = []string{"red"}
-	apply1(t, h, Spec{Name: "m", Source: &memory{module: guest{answer: setHeader("seen")}.bytes()}, Grant: grant})
+	apply1(t, h, Spec{Name: "m", Source: &memory{module: guest{Answer: setHeader("seen")}.Bytes()}, Grant: grant})
 	mine, theirs := unitOf("u", "a"), unitOf("v", "a")
 	mine.Tenant, theirs.Tenant = "red", "blue"
 	if note(t, runOne(h, mine)) != "seen" {
@@ -175,7 +175,7 @@ func TestTenancy(t *testing.T) {
 		m.Writes = []abi.Scope{{Kind: "Mapping.getambassador.io"}}
 	})
 	h = newTestHost(t, nil)
-	apply1(t, h, Spec{Name: "m", Source: &memory{module: guest{manifest: m, answer: answer}.bytes()}, Grant: grant})
+	apply1(t, h, Spec{Name: "m", Source: &memory{module: guest{Manifest: m, Answer: answer}.Bytes()}, Grant: grant})
 	u := mine
 	items := append(mine.Items(), hidden)
 	u.Items, u.Hash = func() []abi.Item { return items }, HashItems(items)
@@ -194,7 +194,7 @@ func TestTransientFailuresAreTriedAgain(t *testing.T) {
 	if s := find(t, h, "m"); s.Candidate.Stage != StageFetch || s.Candidate.RetryAt.IsZero() || !fault.Is(s.Candidate.Err, fault.Fetch) {
 		t.Fatalf("%+v", s.Candidate)
 	}
-	src.put(guest{answer: setHeader("up")}.bytes(), nil, nil)
+	src.put(guest{Answer: setHeader("up")}.Bytes(), nil, nil)
 	for deadline := time.Now().Add(10 * time.Second); find(t, h, "m").Live == nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it was not tried again: %+v", find(t, h, "m").Candidate)
@@ -226,7 +226,7 @@ func TestSpecErrors(t *testing.T) {
 			t.Errorf("%s: %v", name, errs[name])
 		}
 	}
-	good := Spec{Name: "good", Source: &memory{module: guest{answer: setHeader("x")}.bytes()}, Grant: grantAll()}
+	good := Spec{Name: "good", Source: &memory{module: guest{Answer: setHeader("x")}.Bytes()}, Grant: grantAll()}
 	apply1(t, h, good)
 	bad := good
 	bad.Failure = "explode"
@@ -242,7 +242,7 @@ func TestSpecErrors(t *testing.T) {
 // server is down. It takes the version that was live for the lowest that it takes.
 func TestRestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
-	module := guest{manifest: versioned("2.0.0", nil), answer: setHeader("up")}.bytes()
+	module := guest{Manifest: versioned("2.0.0", nil), Answer: setHeader("up")}.Bytes()
 	var down atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if down.Load() || strings.HasSuffix(r.URL.Path, ".sig") {
@@ -263,7 +263,7 @@ func TestRestart(t *testing.T) {
 			t.Fatal(s.Candidate.Err)
 		}
 		older := spec
-		older.Name, older.Digest, older.Source = "older", nil, &memory{module: guest{manifest: versioned("1.9.0", nil)}.bytes()}
+		older.Name, older.Digest, older.Source = "older", nil, &memory{module: guest{Manifest: versioned("1.9.0", nil)}.Bytes()}
 		if errs := h.Apply([]Spec{spec, older}); len(errs) > 0 {
 			t.Fatal(errs)
 		}
@@ -286,12 +286,12 @@ func TestRestart(t *testing.T) {
 // neither.
 func TestInterpreter(t *testing.T) {
 	h := newTestHost(t, nil)
-	spec := Spec{Name: "m", Source: &memory{module: guest{answer: setHeader("slow")}.bytes()}, Grant: grantAll(), Interpreter: true}
+	spec := Spec{Name: "m", Source: &memory{module: guest{Answer: setHeader("slow")}.Bytes()}, Grant: grantAll(), Interpreter: true}
 	if s := apply1(t, h, spec); s.Live == nil || s.Live.Guard != GuardInterpreter || note(t, runOne(h, unitOf("u", "a"))) != "slow" {
 		t.Fatalf("%+v", s)
 	}
 	endless := func(m *Module) { m.Func(nil, nil, nil, With(0x12, m.Next())) }
-	spec.Source = &memory{module: guest{manifest: versioned("1.0.1", nil), with: endless}.bytes()}
+	spec.Source = &memory{module: guest{Manifest: versioned("1.0.1", nil), With: endless}.Bytes()}
 	if s := apply1(t, h, spec); !fault.Is(s.Candidate.Err, fault.Compile) {
 		t.Errorf("%+v", s.Candidate)
 	}
@@ -309,7 +309,7 @@ func TestFirstModuleIsTriedOnPresentInput(t *testing.T) {
 	if s := apply1(t, h, Spec{Name: "m", Source: &memory{module: counting(versioned("1.0.0", nil))}, Grant: grantAll()}); s.Live != nil || !fault.Is(s.Candidate.Err, fault.Nondeterministic) {
 		t.Errorf("%+v", s.Candidate)
 	}
-	if s := apply1(t, h, Spec{Name: "m", Source: &memory{module: guest{answer: setHeader("x")}.bytes()}, Grant: grantAll()}); s.Live == nil || s.Candidate.Shadow.Units != 2 {
+	if s := apply1(t, h, Spec{Name: "m", Source: &memory{module: guest{Answer: setHeader("x")}.Bytes()}, Grant: grantAll()}); s.Live == nil || s.Candidate.Shadow.Units != 2 {
 		t.Errorf("%+v", s.Candidate)
 	}
 }
@@ -342,9 +342,9 @@ func TestFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("m.wasm", guest{answer: setHeader("one")}.bytes())
+	write("m.wasm", guest{Answer: setHeader("one")}.Bytes())
 	until("a module appears", is("one"))
-	write("m.wasm", guest{manifest: versioned("1.0.1", nil), answer: setHeader("two")}.bytes())
+	write("m.wasm", guest{Manifest: versioned("1.0.1", nil), Answer: setHeader("two")}.Bytes())
 	until("the module changes", is("two"))
 	write("m.wasm", []byte("\x00asm\x01\x00\x00\x00broken"))
 	until("the module breaks", func() bool { return find(t, h, "m").Candidate.Err != nil })
@@ -363,7 +363,7 @@ func TestFolder(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "m.json")); err != nil {
 		t.Fatal(err)
 	}
-	write("m.wasm", guest{manifest: versioned("1.0.2", nil), answer: setHeader("three")}.bytes())
+	write("m.wasm", guest{Manifest: versioned("1.0.2", nil), Answer: setHeader("three")}.Bytes())
 	until("the module is repaired", is("three"))
 	if err := os.Remove(filepath.Join(dir, "m.wasm")); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 
 func TestMetrics(t *testing.T) {
 	h := newTestHost(t, nil)
-	apply1(t, h, Spec{Name: "m", Source: &memory{module: guest{answer: setHeader("fine"), translate: trapOnX()}.bytes()}, Grant: grantAll()})
+	apply1(t, h, Spec{Name: "m", Source: &memory{module: guest{Answer: setHeader("fine"), Translate: trapOnX()}.Bytes()}, Grant: grantAll()})
 	runOne(h, unitOf("u", "a"))
 	runOne(h, unitOf("u", "a"))
 	runOne(h, unitOf("u", "x"))

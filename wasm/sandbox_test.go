@@ -35,13 +35,13 @@ func TestClockAndRandom(t *testing.T) {
 		guest  guest
 		stable bool
 	}{
-		{"random", guest{answer: answer, prepare: importRandom, translate: digitFrom(512, answer, Code(Const32(512), Const32(8), Call(0), Op(Drop)))}, true},
-		{"real time", guest{answer: answer, prepare: importClock, translate: digitFrom(513, answer, clock(0))}, true},
-		{"monotonic time", guest{answer: answer, prepare: importClock, translate: digitFrom(513, answer, Code(clock(1), clock(1), clock(1)))}, false},
+		{"random", guest{Answer: answer, Prepare: importRandom, Translate: digitFrom(512, answer, Code(Const32(512), Const32(8), Call(0), Op(Drop)))}, true},
+		{"real time", guest{Answer: answer, Prepare: importClock, Translate: digitFrom(513, answer, clock(0))}, true},
+		{"monotonic time", guest{Answer: answer, Prepare: importClock, Translate: digitFrom(513, answer, Code(clock(1), clock(1), clock(1)))}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newTestHost(t, func(config *Config) { config.Sample = sampleOf(unitOf("u", "a"), unitOf("v", "b")) })
-			s := apply1(t, h, Spec{Name: "m", Source: &memory{module: c.guest.bytes()}, Grant: grantAll()})
+			s := apply1(t, h, Spec{Name: "m", Source: &memory{module: c.guest.Bytes()}, Grant: grantAll()})
 			if (s.Live != nil) != c.stable || !c.stable && !fault.Is(s.Candidate.Err, fault.Nondeterministic) {
 				t.Errorf("%+v", s.Candidate)
 			}
@@ -52,11 +52,11 @@ func TestClockAndRandom(t *testing.T) {
 // TestTrapOnNthCall: an instance that trapped never serves again; the next call gets a new one.
 func TestTrapOnNthCall(t *testing.T) {
 	h := newTestHost(t, nil)
-	module := guest{answer: setHeader("fine"), translate: Code(
+	module := guest{Answer: setHeader("fine"), Translate: Code(
 		Const32(512), Const32(512), Load32(0), Const32(1), Op(Add32), Store32(0),
 		Const32(512), Load32(0), Const32(3), Op(0x46), If(Op(Unreachable)),
 		packed(answerAt, uint32(len(setHeader("fine")))),
-	)}.bytes()
+	)}.Bytes()
 	apply1(t, h, Spec{Name: "m", Source: &memory{module: module}, Grant: grantAll()})
 	for i := range 12 {
 		o := runOne(h, unitOf(fmt.Sprint("u", i), "a"))
@@ -75,15 +75,15 @@ func TestSlowStart(t *testing.T) {
 		m.Start(m.Func(nil, nil, []byte{I32}, Const32(20_000_000), Put(0), Loop(Get(0), Const32(1), Op(Sub32), Tee(0), BrIf(0))))
 	}
 	h := newTestHost(t, nil)
-	if s := apply1(t, h, Spec{Name: "m", Source: &memory{module: guest{with: start}.bytes()}, Grant: grantAll()}); s.Live == nil {
+	if s := apply1(t, h, Spec{Name: "m", Source: &memory{module: guest{With: start}.Bytes()}, Grant: grantAll()}); s.Live == nil {
 		t.Errorf("%+v", s.Candidate)
 	}
 }
 
 // TestHostFailure: a fault in a host function fails the call as a fault of the host, and the process lives.
 func TestHostFailure(t *testing.T) {
-	module := guest{prepare: func(m *Module) { m.Import("chancery", "log", []byte{I32, I32, I32}, nil) },
-		translate: Code(Const32(1), Const32(0), Const32(5), Call(0), packed(0, 0))}.bytes()
+	module := guest{Prepare: func(m *Module) { m.Import("chancery", "log", []byte{I32, I32, I32}, nil) },
+		Translate: Code(Const32(1), Const32(0), Const32(5), Call(0), packed(0, 0))}.Bytes()
 	c, i := load(t, module, GuardFuel)
 	m := &fuel.Meter{Budget: 1 << 20, Deadline: time.Now().Add(time.Second)}
 	m.Begin(i.mod)
@@ -99,7 +99,7 @@ func TestHostFailure(t *testing.T) {
 
 // TestSleep: a guest that sleeps goes on at once, with its clock moved.
 func TestSleep(t *testing.T) {
-	_, i := load(t, guest{}.bytes(), GuardFuel)
+	_, i := load(t, guest{}.Bytes(), GuardFuel)
 	mem, s := i.mod.Memory(), i.sandbox
 	sub := make([]byte, 96)
 	copy(sub, "userdata")
@@ -125,7 +125,7 @@ func TestSleep(t *testing.T) {
 
 // TestHostFunctionsStayInMemory calls every host function with addresses and lengths at and beyond the ends of memory.
 func TestHostFunctionsStayInMemory(t *testing.T) {
-	_, i := load(t, guest{}.bytes(), GuardFuel)
+	_, i := load(t, guest{}.Bytes(), GuardFuel)
 	edges := []uint64{0, 1, 131071, 131072, 131073, 1<<31 - 1, 1 << 31, 1<<32 - 8, 1<<32 - 1}
 	for name, h := range hostFunctions {
 		args := make([]uint64, len(h.params))
@@ -167,14 +167,14 @@ func TestFailingHooks(t *testing.T) {
 			return nil
 		}
 	})
-	src := &memory{module: guest{answer: setHeader("one")}.bytes()}
+	src := &memory{module: guest{Answer: setHeader("one")}.Bytes()}
 	first := apply1(t, h, Spec{Name: "m", Source: src, Grant: grantAll()}).Live.Digest
 	runOne(h, unitOf("u", "a"))
 	fail = true
 	if o := runOne(h, unitOf("u", "b")); len(o.Failures) != 1 || !fault.Is(o.Failures[0].Err, fault.Host) || note(t, o) != "one" {
 		t.Errorf("%+v", o)
 	}
-	src.put(guest{answer: setHeader("two")}.bytes(), nil, nil)
+	src.put(guest{Answer: setHeader("two")}.Bytes(), nil, nil)
 	h.Look()
 	settle(t, h)
 	if s := find(t, h, "m"); !fault.Is(s.Candidate.Err, fault.Host) || s.Live.Digest != first || s.Breaker != Closed {

@@ -30,7 +30,7 @@ func TestHotSwaps(t *testing.T) {
 	versions := make([][]byte, 8)
 	for i := range versions {
 		m := versioned("1.0.0", func(m *abi.Manifest) { m.Description = fmt.Sprint("version ", i) })
-		versions[i] = guest{manifest: m, answer: setHeader(fmt.Sprint("v", i))}.bytes()
+		versions[i] = guest{Manifest: m, Answer: setHeader(fmt.Sprint("v", i))}.Bytes()
 	}
 	a, b := &memory{module: versions[0]}, &memory{module: versions[0]}
 	second := func(s Spec) Spec { s.Name, s.Source, s.Priority = "second", b, 1; return s }
@@ -117,17 +117,17 @@ func TestHostileSoak(t *testing.T) {
 		rounds = 50
 	}
 	h := newTestHost(t, func(c *Config) { c.Watch.Time = -1 })
-	good := &memory{module: guest{answer: setHeader("good")}.bytes()}
+	good := &memory{module: guest{Answer: setHeader("good")}.Bytes()}
 	specs := []Spec{{Name: "good", Source: good, Grant: grantAll(), Priority: 100}}
 	for i, c := range hostileCorpus() {
 		if c.code == fault.Alloc {
 			continue // refused before they are live
 		}
-		c.guest.manifest = versioned("1.0.0", func(m *abi.Manifest) {
+		c.guest.Manifest = versioned("1.0.0", func(m *abi.Manifest) {
 			m.Name = fmt.Sprint("bad-", i)
 			m.Limits = abi.Limits{Milliseconds: 2, Fuel: 30_000}
 		})
-		specs = append(specs, Spec{Name: fmt.Sprint("bad-", i), Source: &memory{module: c.guest.bytes()}, Grant: grantAll(), Failure: OnFailureSkip})
+		specs = append(specs, Spec{Name: fmt.Sprint("bad-", i), Source: &memory{module: c.guest.Bytes()}, Grant: grantAll(), Failure: OnFailureSkip})
 	}
 	if errs := h.Apply(specs); len(errs) > 0 {
 		t.Fatal(errs)
@@ -180,7 +180,7 @@ func TestBreaker(t *testing.T) {
 		c.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
 	})
 	// It traps for content that has an x at a place that only this test knows of.
-	module := guest{answer: setHeader("fine"), translate: trapOnX()}.bytes()
+	module := guest{Answer: setHeader("fine"), Translate: trapOnX()}.Bytes()
 	apply1(t, h, Spec{Name: "m", Source: &memory{module: module}, Grant: grantAll()})
 	if o := runOne(h, unitOf("u", "a")); note(t, o) != "fine" {
 		t.Fatalf("%+v", o)

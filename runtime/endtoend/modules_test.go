@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,45 +13,8 @@ import (
 	"testing"
 
 	"github.com/chancery-gateway/chancery/runtime/command"
-	"github.com/chancery-gateway/chancery/wasm"
+	"github.com/chancery-gateway/chancery/wasm/wasmtest"
 )
-
-// buildModule builds an example of the SDK under another version, with its source changed by the replacements.
-func buildModule(t testing.TB, name, version string, replacements ...string) []byte {
-	t.Helper()
-	from := filepath.Join("..", "..", "wasm", "sdk", "examples", name)
-	source, err := os.ReadFile(filepath.Join(from, "main.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	manifest, err := os.ReadFile(filepath.Join(from, "manifest.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp(from, "built-") // inside this Go module, whose SDK it imports
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	text := strings.NewReplacer(replacements...).Replace(string(source))
-	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	build := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags", "-s -w", "-o", "module.wasm", ".")
-	build.Dir, build.Env = dir, append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	module, err := os.ReadFile(filepath.Join(dir, "module.wasm"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	module, err = wasm.SetManifest(module, []byte(strings.Replace(string(manifest), `"version": "1.0.0"`, `"version": "`+version+`"`, 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return module
-}
 
 // modulesOf returns what the diagnostics page says of modules.
 func (g *gateway) modulesOf() (all []struct {
@@ -91,10 +53,10 @@ func put(t testing.TB, path string, content []byte) {
 // of which fails; a worse one is refused with its reason while the live one goes on; one command rolls back.
 func TestModules(t *testing.T) {
 	const header = `{"settings": {"label": "team", "header": "x-team"}, "shadow": {}, "grant": {"phases": ["ir"], "reads": ["*"], "writes": [{"kind": "ir/VirtualHost"}], "namespaces": ["*"], "limits": {"milliseconds": 60000}}}`
-	first := buildModule(t, "header", "1.0.0")
-	second := buildModule(t, "header", "1.1.0", "header{settings.Header, value}", `header{settings.Header, "second " + value}`)
-	worse := buildModule(t, "header", "1.2.0", "labels := map[origin]string{}", "labels := map[origin]string{}\n\tif len(in.Items) > 0 {\n\t\tpanic(\"worse\")\n\t}")
-	lower := buildModule(t, "lower", "1.0.0")
+	first := wasmtest.Example(t, "header", "1.0.0")
+	second := wasmtest.Example(t, "header", "1.1.0", "header{settings.Header, value}", `header{settings.Header, "second " + value}`)
+	worse := wasmtest.Example(t, "header", "1.2.0", "labels := map[origin]string{}", "labels := map[origin]string{}\n\tif len(in.Items) > 0 {\n\t\tpanic(\"worse\")\n\t}")
+	lower := wasmtest.Example(t, "lower", "1.0.0")
 
 	port := freePorts(t, 1)[0]
 	b := newBackend(t, "b", nil)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,9 +17,8 @@ import (
 	"github.com/chancery-gateway/chancery/wasm"
 	"github.com/chancery-gateway/chancery/wasm/abi"
 	"github.com/chancery-gateway/chancery/wasm/source"
+	"github.com/chancery-gateway/chancery/wasm/wasmtest"
 )
-
-var built sync.Map // name of an example → path of its module
 
 // cacheDir keeps compiled code for all tests of a run.
 var cacheDir string
@@ -37,34 +34,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// example builds one of the SDK's examples.
+// example builds one of the SDK's examples and returns its path.
 func example(t testing.TB, name string) string {
 	t.Helper()
-	if path, ok := built.Load(name); ok {
-		return path.(string)
-	}
-	dir := filepath.Join("..", "..", "wasm", "sdk", "examples", name)
 	out := filepath.Join(filepath.Dir(cacheDir), name+".wasm")
-	command := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags", "-s -w", "-o", out, ".")
-	command.Dir, command.Env = dir, append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	if text, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, text)
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
-	if err != nil {
+	if err := os.WriteFile(out, wasmtest.Example(t, name, "1.0.0"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	module, err := os.ReadFile(out)
-	if err == nil {
-		module, err = wasm.SetManifest(module, text)
-	}
-	if err == nil {
-		err = os.WriteFile(out, module, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	built.Store(name, out)
 	return out
 }
 
