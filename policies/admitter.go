@@ -155,7 +155,7 @@ func (a *Admitter) Admit(s *snapshot.Snapshot) (*snapshot.Snapshot, []snapshot.D
 	for _, e := range decided {
 		a.decide(e, now)
 	}
-	p, r := a.settle(decided, claims)
+	p, r := a.settle(decided, claims, now)
 	put, remove = append(put, p...), append(remove, r...)
 	out := a.out.Derive(put, remove, s.Findings())
 	a.out.Forget()
@@ -268,14 +268,22 @@ func (a *Admitter) judge(s *snapshot.Snapshot, dirty map[snapshot.Ref]struct{}) 
 		}
 	}
 	for _, e := range todo {
-		for _, k := range e.reads {
-			if a.readers[k] == nil {
-				a.readers[k] = map[snapshot.Ref]struct{}{}
-			}
-			a.readers[k][e.object.Ref] = struct{}{}
-		}
+		reads := e.reads
+		e.reads = nil
+		a.note(e, reads)
 	}
 	return todo
+}
+
+// note remembers that the verdict on the object depends on the entries of the index.
+func (a *Admitter) note(e *entry, keys []index.Key) {
+	for _, k := range keys {
+		if a.readers[k] == nil {
+			a.readers[k] = map[snapshot.Ref]struct{}{}
+		}
+		a.readers[k][e.object.Ref] = struct{}{}
+	}
+	e.reads = append(e.reads, keys...)
 }
 
 // renew returns a new entry for the object when the present one cannot stay, else nil.
@@ -291,7 +299,8 @@ func (a *Admitter) renew(o *snapshot.Object) *entry {
 		if old.object == o {
 			e.document = old.document
 		}
-		e.verdict, e.admitted, e.candidate, e.claim = old.verdict, old.admitted, old.candidate, old.claim
+		e.verdict, e.admitted, e.candidate, e.claim, e.under = old.verdict, old.admitted, old.candidate, old.claim, old.under
+		e.withdrawn = old.withdrawn
 		a.forget(old)
 	}
 	a.entries[o.Ref] = e

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/chancery-gateway/chancery/policies/engine"
 	"github.com/chancery-gateway/chancery/policies/index"
@@ -71,21 +72,27 @@ func (a *Admitter) leave(e *entry, dirty map[claimed]bool) {
 }
 
 // settle puts the verdicts into the snapshot that goes on. stale are the claims whose policies have read what changed.
-func (a *Admitter) settle(decided []*entry, stale map[claimed]bool) (put []*snapshot.Object, remove []snapshot.Ref) {
+func (a *Admitter) settle(decided []*entry, stale map[claimed]bool, now time.Time) (put []*snapshot.Object, remove []snapshot.Ref) {
 	contested := a.world.contested()
 	dirty := a.vacated
 	a.vacated = map[claimed]bool{}
 	maps.Copy(dirty, stale)
 	touched := map[snapshot.Ref]*entry{}
 	for _, e := range decided {
+		if e.withdrawn { // it was not let in
+			e.withdrawn, e.admitted = false, nil
+		}
 		switch {
 		case !e.verdict.denied:
 			e.admitted = e.form
-		case e.verdict.keep:
+		case e.verdict.keep && a.stillGood(e, now):
 			// what was admitted last stays: the entry has it from the one before
-		default:
+		case e.verdict.platform:
 			e.admitted = nil
+		default:
+			e.admitted, e.withdrawn = e.form, true
 		}
+		e.under = a.world.set.Digest
 		e.candidate = e.admitted
 		touched[e.object.Ref] = e
 		if e.object.Kind == "Module" && (contested || e.claim != claimed{}) {
@@ -117,6 +124,9 @@ func (a *Admitter) settle(decided []*entry, stale map[claimed]bool) (put []*snap
 
 // standing returns what is compiled of an object, nil for nothing.
 func (a *Admitter) standing(e *entry) *snapshot.Object {
+	if e.withdrawn {
+		return nil
+	}
 	if m := a.merges[e.claim]; m != nil {
 		if form, touched := m.forms[e.object.Ref]; touched {
 			return form

@@ -119,26 +119,33 @@ func TestLastGoodRules(t *testing.T) {
 func TestTighten(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	objects := twoTenants + mapping("shop", "a", "") + mapping("shop", "b", ", timeout_ms: 5") + mapping("bank", "c", "") + mapping("bank", "d", ", timeout_ms: 7") + mapping("free", "e", "") +
-		"---\napiVersion: v1\nkind: Service\nmetadata: {name: secret, namespace: bank}\nspec: {ports: [{port: 80}]}\n"
+		"---\napiVersion: v1\nkind: Service\nmetadata: {name: secret, namespace: bank}\nspec: {ports: [{port: 80}]}\n" +
+		claim("shop", "first", "2020-01-01T00:00:00Z", ", timeout_ms: 9, cors: {origins: [a]}") + claim("bank", "second", "2021-01-01T00:00:00Z", ", timeout_ms: 9") +
+		"---\napiVersion: getambassador.io/v3alpha1\nkind: Host\nmetadata: {name: first, namespace: shop, creationTimestamp: 2020-01-01T00:00:00Z}\nspec: {hostname: c.example.com}\n" +
+		"---\napiVersion: getambassador.io/v3alpha1\nkind: Host\nmetadata: {name: second, namespace: bank, creationTimestamp: 2021-01-01T00:00:00Z}\nspec: {hostname: c.example.com}\n"
 	platform := rules("owner.rego", "package chancery.admission.t\n\ndeny contains \"no timeout\" if {\n\tinput.object.kind == \"Mapping\"\n\tnot input.object.spec.timeout_ms\n}\n")
 	admitted := func(extra string) map[string]string {
 		out, _ := admitter(platform).Admit(world(t, objects+extra))
 		m := map[string]string{}
-		for o := range out.List(snapshot.GroupKind{Group: snapshot.EmissaryGroup, Kind: "Mapping"}) {
-			m[o.Ref.String()] = string(o.Raw)
+		for _, k := range out.Kinds() {
+			for o := range out.List(k) {
+				if o.Group == snapshot.EmissaryGroup {
+					m[o.Ref.String()] = string(o.Raw)
+				}
+			}
 		}
 		return m
 	}
 	before := admitted("")
 	heads := []string{"deny contains \"x\"", "warn contains \"x\"", "allow", "mutate contains {\"op\": \"default\", \"path\": \"spec.timeout_ms\", \"value\": 5}", "deny := set()", "admit contains input.object"}
-	bodies := []string{"true", "input.object.spec.timeout_ms", "input.object.metadata.name == \"a\"", "some k, v in data.chancery.index.services", "data.chancery.admission.t.deny", "input.tenant.name == \"shop\"", "data.chancery.index.hosts"}
+	bodies := []string{"true", "input.object.metadata.name == \"first\"", "input.object.kind == \"Host\"", "input.object.spec.timeout_ms", "input.object.metadata.name == \"a\"", "some k, v in data.chancery.index.services", "data.chancery.admission.t.deny", "input.tenant.name == \"shop\"", "data.chancery.index.hosts"}
 	for range 60 {
 		var b strings.Builder
 		b.WriteString("package chancery.tenants.shop.p\n")
 		for range 1 + rng.IntN(3) {
 			fmt.Fprintf(&b, "\n%s if %s\n", heads[rng.IntN(len(heads))], bodies[rng.IntN(len(bodies))])
 		}
-		fields := []string{"", "  enforcement: warn\n", "  onFailure: open\n", "  match: {namespaces: [bank]}\n"}[rng.IntN(4)]
+		fields := []string{"", "  enforcement: warn\n", "  onFailure: open\n", "  onDeny: keepLastGood\n", "  match: {namespaces: [bank]}\n"}[rng.IntN(5)]
 		after := admitted(own("shop", "p", fields, b.String()))
 		for ref, raw := range after {
 			if before[ref] != raw {
@@ -151,7 +158,7 @@ func TestTighten(t *testing.T) {
 			}
 		}
 	}
-	if len(before) != 2 {
+	if len(before) != 4 {
 		t.Error(slices.Sorted(maps.Keys(before)))
 	}
 }
@@ -201,4 +208,36 @@ func TestMemo(t *testing.T) {
 	same := *current
 	current = &same
 	step("the same revision once more", nil, 0, 0)
+}
+
+// TestKeptForm: a form that was admitted last does not outlive a rule of the platform against it, whoever wants to keep it.
+func TestKeptForm(t *testing.T) {
+	loose := rules("m.rego", "package chancery.lib.nothing\n")
+	strict := rules("m.rego", "# METADATA\n# custom:\n#   match: {kinds: [Mapping]}\npackage chancery.admission.m\n\ndeny contains \"no evil\" if input.object.spec.service == \"evil\"\n")
+	broken := rules("m.rego", string(strict.Modules[0].Text), "b.rego", "# METADATA\n# custom:\n#   match: {kinds: [Mapping]}\npackage chancery.admission.b\n\ndeny contains \"x\" if to_number(input.object.spec.service) > 1\n")
+	theirs := own("shop", "keep", "  onDeny: keepLastGood\n  match: {kinds: [Mapping]}\n", "package chancery.tenants.shop.p\ndeny contains \"not this\" if input.object.spec.service == \"good\"\n")
+	mine := func(service string) string {
+		return "---\napiVersion: getambassador.io/v3alpha1\nkind: Mapping\nmetadata: {name: m, namespace: shop}\nspec: {prefix: /m/, hostname: a, service: " + service + "}\n"
+	}
+	for name, c := range map[string]struct {
+		then *policies.Supply
+		want string
+	}{"under the same rules": {loose, "evil"}, "under a rule against it": {strict, ""}, "under that and a broken one": {broken, ""}} {
+		current := loose
+		a := policies.New(policies.Options{Point: "compile", Supply: func() *policies.Supply { return current }})
+		s := world(t, twoTenants+theirs+mine("evil"))
+		if out, found := a.Admit(s); mappings(out) != "shop/m" {
+			t.Fatal(lines(found))
+		}
+		current = c.then
+		s = s.Derive(parse(t, "m.yaml", mine("good")), nil, nil)
+		out, found := a.Admit(s)
+		got := ""
+		for o := range out.List(snapshot.GroupKind{Group: snapshot.EmissaryGroup, Kind: "Mapping"}) {
+			got = string(o.Raw)
+		}
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q stands\n%s", name, got, lines(found))
+		}
+	}
 }

@@ -58,12 +58,19 @@ type entry struct {
 	// platform's defaults only.
 	admitted, candidate *snapshot.Object
 	claim               claimed
+	// under is the set that admitted. withdrawn says that only the tenant's own policies keep the object out: what it claims stays
+	// taken, so that no tenant's policy lets in what was out.
+	under     string
+	withdrawn bool
 }
 
 // verdict is what came of it.
 type verdict struct {
 	denied, keep bool
-	findings     []snapshot.Diagnostic
+	// by are the policies that deny, or that cannot judge; platform is set when one of them is the platform's.
+	by       []*engine.Policy
+	platform bool
+	findings []snapshot.Diagnostic
 }
 
 // question finds which policies are asked about an object; objects of which the same are asked share one.
@@ -216,7 +223,8 @@ func (a *Admitter) decide(e *entry, now time.Time) {
 	w, v := a.world, verdict{}
 	refuse := func(p *engine.Policy, keep bool) {
 		v.keep = (v.keep || !v.denied) && keep
-		v.denied = true
+		v.denied, v.platform = true, v.platform || p.Tenant == ""
+		v.by = append(v.by, p)
 	}
 	for _, r := range e.results {
 		p, severity, code := r.Policy, snapshot.Warning, engine.CodeWarned
@@ -273,6 +281,27 @@ func (a *Admitter) decide(e *entry, now time.Time) {
 	} else {
 		delete(a.talking, e.object.Ref)
 	}
+}
+
+// stillGood reports whether the form that was admitted last may stay for an object that is refused now: under another set than
+// the one that admitted it, those of the platform's policies that do not keep it themselves must not deny it.
+func (a *Admitter) stillGood(e *entry, now time.Time) bool {
+	w := a.world
+	if e.admitted == nil || e.under == w.set.Digest {
+		return e.admitted != nil
+	}
+	others := slices.DeleteFunc(slices.Clone(e.question.platform), func(p *engine.Policy) bool { return slices.Contains(e.verdict.by, p) || p.Quarantined() })
+	document := index.NewDocument(e.admitted.Raw)
+	answer := w.set.Prepare(engine.Judge, others).Ask(context.Background(), a.input(e.admitted, document, false), w.store)
+	a.note(e, answer.Reads)
+	for _, r := range answer.Results {
+		if r.Rule.Name == "deny" && r.Policy.Spec.At(w.point) == api.EnforceDeny && w.waiver(r.Policy, e.object, now) == nil {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(answer.Failures, func(f engine.Failure) bool {
+		return f.Policy.Spec.At(w.point) == api.EnforceDeny && !f.Policy.Spec.FailsOpen()
+	})
 }
 
 func quarantineFinding(p *engine.Policy) snapshot.Diagnostic {
