@@ -35,8 +35,9 @@ func (g *Gateway) supervise(ctx context.Context) error {
 		Stdout: g.options.EnvoyOutput, Log: g.log,
 	})
 	g.mu.Lock()
-	g.supervisor = child
+	g.supervisor, g.running = child, bootstrap
 	g.mu.Unlock()
+	g.reboot()
 	return child.Run(ctx)
 }
 
@@ -136,7 +137,7 @@ func (g *Gateway) prove(ctx context.Context) error {
 	r := g.pipeline.Result()
 	var static bytes.Buffer
 	resources := r.Resources
-	if g.proving != nil {
+	if g.proving.asks {
 		resources = nil
 	}
 	if err := envoy.WriteStatic(&static, g.settings.Bootstrap(r.Program), resources); err != nil {

@@ -91,11 +91,13 @@ type Gateway struct {
 	updated  atomic.Int64 // time of the last publication, Unix nanoseconds
 	answered chan struct{}
 	save     chan uint64
-	proving  *proving // nil without a validating Envoy
+	rebooted chan struct{} // the bootstrap may have changed
+	proving  *proving      // nil without a validating Envoy
 
 	mu         sync.Mutex
 	supervisor *supervisor.Supervisor
 	version    string // Envoy's
+	running    []byte // the bootstrap with which it was started
 }
 
 // InUse is the error of an address that another program has.
@@ -121,7 +123,7 @@ func Run(ctx context.Context, o Options) error {
 	s := o.Settings
 	g := &Gateway{
 		options: o, settings: s, log: o.Log, booted: time.Now(), metrics: metrics.New(o.Version),
-		first: make(chan struct{}), answered: make(chan struct{}, 1), save: make(chan uint64, 1),
+		first: make(chan struct{}), answered: make(chan struct{}, 1), save: make(chan uint64, 1), rebooted: make(chan struct{}, 1),
 	}
 	if o.Modules != nil {
 		g.metrics.Register(o.Modules.Collector())
@@ -161,14 +163,10 @@ func Run(ctx context.Context, o Options) error {
 		g.heard(0)
 	}})
 	g.loadLastGood()
-	var prover pipeline.Prover
-	if o.Envoy != "" && s.Validator {
-		g.proving = g.newProving()
-		defer g.proving.close()
-		prover = g.proving.quarantine
-	}
+	g.proving = g.newProving()
+	defer g.proving.close()
 	g.pipeline = pipeline.New(pipeline.Options{
-		NewCompiler: o.NewCompiler, Cold: !s.FastReconfigure, Publisher: g.server, Prover: prover, Metrics: g.metrics, Log: o.Log,
+		NewCompiler: o.NewCompiler, Cold: !s.FastReconfigure, Publisher: g.server, Prover: g.proving.quarantine, Metrics: g.metrics, Log: o.Log,
 		Resolve: o.Source.Resolve, Changed: g.changed, Published: g.published,
 		Acknowledged: g.server.Acknowledged,
 	})
@@ -193,6 +191,7 @@ func (g *Gateway) run(ctx context.Context, ads, probes net.Listener) error {
 	part("source", func(ctx context.Context) error { return g.options.Source.Run(ctx, g.pipeline.Deliver) })
 	part("answers of Envoys", g.followAnswers)
 	part("last good state", g.keepLastGood)
+	part("bootstrap of Envoy", g.followBootstrap)
 	part("version of Envoy", g.askVersion)
 	part("proof", g.prove)
 	if m := g.options.Modules; m != nil {
@@ -282,9 +281,7 @@ func (g *Gateway) keepLastGood(ctx context.Context) error {
 		if err := xds.Save(g.options.StateDir, g.server.Served()); err != nil {
 			g.log.Warn("the last good state is not kept", "error", err)
 		}
-		if g.proving != nil {
-			g.proving.save()
-		}
+		g.proving.save()
 		g.metrics.Stage("save", time.Since(begun))
 		select { // endpoint changes come in bursts; once a second is often enough
 		case <-ctx.Done():
@@ -312,6 +309,7 @@ func (g *Gateway) observe(r *translators.Result) {
 func (g *Gateway) published(r *translators.Result, publication uint64) {
 	if publication > 0 {
 		g.observe(r)
+		g.reboot()
 	}
 	g.updated.Store(time.Now().UnixNano())
 	g.once.Do(func() {

@@ -1,15 +1,11 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/chancery-gateway/chancery/translators/envoy"
 )
 
 // patience is how long the first compile is waited for before Envoy starts with what the last run left: the source may
@@ -43,16 +39,12 @@ func (g *Gateway) bootstrap(ctx context.Context) ([]byte, error) {
 		return left, nil
 	case <-g.first:
 	}
-	b, err := envoy.Bootstrap(g.settings.Bootstrap(g.pipeline.Result().Program), envoy.BootstrapOptions{ADSAddress: g.at.ADS.String()})
+	data, err := g.bootstrapOf(g.pipeline.Result())
 	if err != nil {
-		return nil, fmt.Errorf("bootstrap of Envoy: %w", err)
+		return nil, err
 	}
-	var data bytes.Buffer
-	if err := envoy.WriteBootstrap(&data, b); err != nil {
-		return nil, fmt.Errorf("bootstrap of Envoy: %w", err)
-	}
-	g.leaveBootstrap(data.Bytes())
-	return data.Bytes(), nil
+	g.leaveBootstrap(data)
+	return data, nil
 }
 
 // leftBootstrap returns the bootstrap of the last run if it can be used with the last good state, else nil.

@@ -8,24 +8,37 @@ import (
 	"time"
 )
 
-// Alive reports whether an Envoy answers on the admin address (Envoy docs: "/server_info").
-func Alive(ctx context.Context, admin string) bool {
+// serverInfo is what is read of Envoy's /server_info.
+type serverInfo struct {
+	Version string `json:"version"`
+	State   string `json:"state"`
+	Options struct {
+		Epoch int `json:"restart_epoch"`
+	} `json:"command_line_options"`
+}
+
+// ask asks the Envoy on the admin address about itself (Envoy docs: "/server_info").
+func ask(ctx context.Context, admin string) (info serverInfo, ok bool) {
 	bounded, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	r, err := http.NewRequestWithContext(bounded, http.MethodGet, "http://"+admin+"/server_info", nil)
 	if err != nil {
-		return false
+		return info, false
 	}
+	r.Close = true // another Envoy may answer next time
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return false
+		return info, false
 	}
 	defer resp.Body.Close()
-	var info struct {
-		Version string `json:"version"`
-		State   string `json:"state"`
-	}
-	return json.NewDecoder(resp.Body).Decode(&info) == nil && info.Version != "" && info.State != ""
+	ok = json.NewDecoder(resp.Body).Decode(&info) == nil && info.Version != "" && info.State != ""
+	return info, ok
+}
+
+// Alive reports whether an Envoy answers on the admin address.
+func Alive(ctx context.Context, admin string) bool {
+	_, ok := ask(ctx, admin)
+	return ok
 }
 
 // deaf is how many times in a row an adopted Envoy may leave a question without an answer.
@@ -42,6 +55,9 @@ func (s *Supervisor) adopt(ctx context.Context) {
 		case <-ctx.Done():
 			s.dismiss(context.Cause(ctx))
 			return
+		case a := <-s.again:
+			a.done <- errors.New("the Envoy of an earlier run cannot be restarted hot; it goes on")
+			continue
 		case <-tick.C:
 		}
 		if missed++; Alive(ctx, s.options.AdminAddress) {

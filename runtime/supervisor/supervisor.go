@@ -9,12 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -33,7 +29,8 @@ type Options struct {
 	// connections do not count as traffic.
 	AdminAddress string
 	ReadyAddress string
-	// Concurrency is the number of workers, 0 for one per core. BaseID 0 switches hot restart off.
+	// Concurrency is the number of workers, 0 for one per core. BaseID tells this Envoy apart from others on the machine that can be
+	// restarted hot; 0 switches hot restart off.
 	Concurrency int
 	BaseID      int
 	// LogLevel is Envoy's own name of a level.
@@ -70,6 +67,8 @@ type Status struct {
 	PID      int       `json:"pid,omitempty"`
 	Since    time.Time `json:"since,omitzero"`
 	Restarts int       `json:"restarts"`
+	// Epoch counts the hot restarts since the last start from nothing.
+	Epoch int `json:"epoch,omitempty"`
 	// LastExit says how the last child ended; "" when none did.
 	LastExit string `json:"lastExit,omitempty"`
 }
@@ -77,6 +76,7 @@ type Status struct {
 // Supervisor runs one Envoy.
 type Supervisor struct {
 	options Options
+	again   chan again
 
 	mu     sync.Mutex
 	status Status
@@ -102,7 +102,7 @@ func New(o Options) *Supervisor {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Supervisor{options: o, status: Status{State: Waiting}}
+	return &Supervisor{options: o, again: make(chan again), status: Status{State: Waiting}}
 }
 
 // Status returns the present state.
@@ -123,11 +123,14 @@ func (s *Supervisor) set(change func(*Status)) {
 func (s *Supervisor) Run(ctx context.Context) error {
 	o := s.options
 	defer s.set(func(st *Status) { st.State, st.PID = Stopped, 0 })
-	path, err := s.writeBootstrap()
+	if err := s.checkHotRestart(ctx); err != nil {
+		return err
+	}
+	path, err := s.writeBootstrap(o.Bootstrap)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(path)
+	defer func() { os.Remove(path) }()
 	if o.Outlives && Alive(ctx, o.AdminAddress) {
 		s.adopt(ctx)
 		if ctx.Err() != nil {
@@ -137,7 +140,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	pause := o.PauseMin
 	for first := true; ; first = false {
 		started := time.Now()
-		exit, err := s.once(ctx, path)
+		exit, err := s.once(ctx, &path)
 		if err != nil && first {
 			return fmt.Errorf("starting Envoy: %w", err)
 		}
@@ -151,7 +154,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			pause = o.PauseMin
 		}
 		s.set(func(st *Status) {
-			st.State, st.PID, st.LastExit, st.Since = Crashed, 0, exit, time.Now()
+			st.State, st.PID, st.Epoch, st.LastExit, st.Since = Crashed, 0, 0, exit, time.Now()
 			st.Restarts++
 		})
 		o.Log.Error("Envoy ended; it is started again", "exit", exit, "after", time.Since(started).Round(time.Millisecond), "pause", pause)
@@ -165,7 +168,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 }
 
 // writeBootstrap writes the bootstrap where only we can read it.
-func (s *Supervisor) writeBootstrap() (string, error) {
+func (s *Supervisor) writeBootstrap(content []byte) (string, error) {
 	if err := os.MkdirAll(s.options.Dir, 0o700); err != nil {
 		return "", fmt.Errorf("directory for Envoy's bootstrap: %w", err)
 	}
@@ -173,73 +176,9 @@ func (s *Supervisor) writeBootstrap() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("bootstrap of Envoy: %w", err)
 	}
-	_, err = f.Write(s.options.Bootstrap)
+	_, err = f.Write(content)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return "", fmt.Errorf("bootstrap of Envoy: %w", err)
 	}
 	return filepath.Abs(f.Name())
-}
-
-// arguments returns Envoy's command line. It carries no configuration but the bootstrap's name.
-func (s *Supervisor) arguments(bootstrap string) []string {
-	o := s.options
-	args := []string{"-c", bootstrap, "--log-format", logFormat, "--log-format-escaped"}
-	if o.LogLevel != "" {
-		args = append(args, "-l", o.LogLevel)
-	}
-	if o.DrainTime > 0 {
-		args = append(args, "--drain-time-s", strconv.Itoa(max(1, int(o.DrainTime.Round(time.Second)/time.Second))))
-	}
-	if o.BaseID > 0 {
-		args = append(args, "--base-id", strconv.Itoa(o.BaseID))
-	} else {
-		args = append(args, "--disable-hot-restart")
-	}
-	if o.Concurrency > 0 {
-		args = append(args, "--concurrency", strconv.Itoa(o.Concurrency))
-	}
-	return args
-}
-
-// once runs one child to its end and says how it ended.
-func (s *Supervisor) once(ctx context.Context, bootstrap string) (exit string, err error) {
-	o := s.options
-	cmd := exec.Command(o.Path, s.arguments(bootstrap)...)
-	cmd.Stdout = o.Stdout
-	output := &lineLog{log: o.Log}
-	cmd.Stderr = output
-	cmd.WaitDelay = time.Second // what Envoy may have left running does not hold us
-	// A group of its own: Ctrl-C in a terminal reaches us, and we drain Envoy.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if !o.Outlives {
-		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	}
-	started, ended := make(chan error), make(chan error, 1)
-	go func() {
-		// The kernel sends Pdeathsig when the thread that forked ends, so this thread must live as long as the child.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		if err := cmd.Start(); err != nil {
-			started <- err
-			return
-		}
-		started <- nil
-		err := cmd.Wait()
-		output.flush()
-		ended <- err
-	}()
-	if err := <-started; err != nil {
-		return "", err
-	}
-	s.set(func(st *Status) { st.State, st.PID, st.Since = Running, cmd.Process.Pid, time.Now() })
-	o.Log.Info("Envoy started", "pid", cmd.Process.Pid, "path", o.Path)
-	select {
-	case err = <-ended:
-	case <-ctx.Done():
-		err = s.stop(context.Cause(ctx), cmd.Process, ended)
-	}
-	if err != nil {
-		return err.Error(), nil
-	}
-	return "exit status 0", nil
 }

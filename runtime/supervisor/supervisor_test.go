@@ -150,11 +150,11 @@ func TestStubbornProgramIsKilled(t *testing.T) {
 func TestBootstrapIsPrivateAndRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	var out log
-	s := New(Options{Path: script(t, "echo \"$@\" >&2\nsleep 60\n"), Dir: dir, Bootstrap: []byte("{}"), Log: out.logger(), Concurrency: 2, BaseID: 5,
+	s := New(Options{Path: script(t, "case \"$*\" in *version*) echo 11.1; exit;; esac\necho \"$@\" >&2\nsleep 60\n"), Dir: dir, Bootstrap: []byte("{}"), Log: out.logger(), Concurrency: 2, BaseID: 5,
 		DrainTime: 90 * time.Second, LogLevel: "error", AdminAddress: "127.0.0.1:1", Stdout: io.Discard})
 	end := run(t, s)
 	eventually(t, "the program is up", func() bool { return strings.Contains(out.String(), "--concurrency 2") })
-	for _, want := range []string{"--base-id 5", "--drain-time-s 90", "-l error", "-c " + dir} {
+	for _, want := range []string{"--base-id 5 --restart-epoch 0 --parent-shutdown-time-s 135", "--drain-time-s 90", "-l error", "-c " + dir} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("arguments have no %q: %s", want, out.String())
 		}
