@@ -24,6 +24,10 @@ var (
 	Held = snapshot.NewCode("CH-PROOF-011", "Envoy refuses the object's new form; its last good form is served",
 		"What is made of the object was shown to an Envoy that carries no traffic, and that one does not take it.",
 		"Change the object by what Envoy's sentence says. Its next form is tried at once.")
+	// Faulty is about an object whose last good form is served although Envoy was not asked about the new one.
+	Faulty = snapshot.NewCode("CH-PROOF-013", "The object's new form is faulty; its last good form is served",
+		"The object was changed to something that Chancery's rules refuse or that cannot be read. The errors about the same object say what.",
+		"Correct the object. Its next form is tried at once; to take the object out of service, delete it.")
 	// Unproven says that there is no Envoy to ask.
 	Unproven = snapshot.NewCode("CH-PROOF-012", "There is no validating Envoy",
 		"The Envoy that judges configuration before the traffic sees it does not start, so only Chancery's own rules are applied.",
@@ -38,7 +42,7 @@ type Judge interface {
 // Options are what a quarantine works with.
 type Options struct {
 	// Open is called when there is something to judge for the first time, and again while it fails. The bootstrap is the one with
-	// which the traffic's Envoy starts.
+	// which the traffic's Envoy starts. Nil: there is nobody to ask, and Chancery's own rules are the proof.
 	Open func(context.Context, *ir.Bootstrap) (Judge, error)
 	// Require holds back what nobody could judge; otherwise it is served with a warning.
 	Require bool
@@ -66,6 +70,8 @@ type holding struct {
 	text    string
 	since   time.Time
 	members []member
+	// found is what Chancery's own rules said of the refused form; text is "" then.
+	found []snapshot.Diagnostic
 }
 
 // member is one object: the form that is refused, and the one that was good.
@@ -98,10 +104,10 @@ func (q *Quarantine) Take(s *snapshot.Snapshot) *snapshot.Snapshot {
 			return now == nil || now.Hash != m.refused.Hash
 		})
 	})
-	if len(q.cases) == 0 {
+	put := q.restored(s)
+	if len(q.cases) == 0 && len(put) == 0 {
 		return s
 	}
-	var put []*snapshot.Object
 	for _, h := range q.cases {
 		for _, m := range h.members {
 			put = append(put, m.good)
@@ -130,15 +136,14 @@ func (q *Quarantine) Prove(ctx context.Context, s *snapshot.Snapshot, r *transla
 	}
 	var verdicts validator.Verdicts
 	var err error
-	if q.judge == nil {
+	if q.judge == nil && q.options.Open != nil {
 		q.judge, err = q.options.Open(ctx, r.Program.Bootstrap)
 	}
-	if err == nil {
-		if len(units) > 0 {
-			verdicts, err = q.judge.Judge(ctx, units)
-		}
-	} else {
+	switch {
+	case err != nil:
 		verdicts.Unjudged = units
+	case len(units) > 0 && q.judge != nil:
+		verdicts, err = q.judge.Judge(ctx, units)
 	}
 	clear(q.pending)
 	for _, u := range verdicts.Unjudged {
@@ -160,7 +165,7 @@ func (q *Quarantine) Prove(ctx context.Context, s *snapshot.Snapshot, r *transla
 			p.Refused[u] = text
 		}
 	}
-	if held := q.holdSecrets(s, r); len(held) > 0 {
+	if held := append(q.holdSecrets(s, r), q.holdFaulty(s, r)...); len(held) > 0 {
 		q.cases, p.Again = append(q.cases, held...), true
 	}
 	if err != nil {
@@ -218,13 +223,9 @@ func compareUnits(a, b *ir.Unit) int {
 func (q *Quarantine) hold(u *ir.Unit, text string, given, compiled *snapshot.Snapshot) *holding {
 	h := &holding{what: fmt.Sprintf("%s %q: Envoy says: ", u.Kind, u.Name), text: text, since: time.Now()}
 	for _, ref := range u.Origins {
-		now := compiled.Get(ref.GroupKind(), ref.Namespace, ref.Name)
-		was := q.good.Get(ref.GroupKind(), ref.Namespace, ref.Name)
-		source := given.Get(ref.GroupKind(), ref.Namespace, ref.Name)
-		if now == nil || was == nil || source == nil || now.Hash == was.Hash {
-			continue
+		if m, ok := q.member(ref, given, compiled.Get(ref.GroupKind(), ref.Namespace, ref.Name)); ok {
+			h.members = append(h.members, m)
 		}
-		h.members = append(h.members, member{refused: source, good: was})
 	}
 	if len(h.members) == 0 {
 		return nil
@@ -232,18 +233,44 @@ func (q *Quarantine) hold(u *ir.Unit, text string, given, compiled *snapshot.Sna
 	return h
 }
 
+// member pairs the form of an object that was compiled with its good one. ok is false when there is none that could be served: it
+// had no good form, or that is what was compiled, or it would let in who is to stay out.
+func (q *Quarantine) member(ref snapshot.Ref, given *snapshot.Snapshot, now *snapshot.Object) (m member, ok bool) {
+	was := q.good.Get(ref.GroupKind(), ref.Namespace, ref.Name)
+	source := given.Get(ref.GroupKind(), ref.Namespace, ref.Name)
+	if now == nil || was == nil || source == nil || now.Hash == was.Hash {
+		return member{}, false
+	}
+	if was.UID != source.UID && was.UID != "" && source.UID != "" {
+		return member{}, false // another object, which never had a good form
+	}
+	if field := withdraws(was, source); field != "" {
+		q.options.Log.Warn("an object with a fault is not served in its last good form: its new one withdraws access", "object", ref, "field", field)
+		return member{}, false
+	}
+	return member{refused: source, good: was}, true
+}
+
 // findings says of each held object what Envoy said of it.
 func (q *Quarantine) findings(s *snapshot.Snapshot) []snapshot.Diagnostic {
 	var ds []snapshot.Diagnostic
 	for _, h := range q.cases {
+		help := "the last good form is served since " + h.since.UTC().Format(time.RFC3339)
+		ds = append(ds, h.found...)
 		for _, m := range h.members {
 			o := s.Get(m.refused.GroupKind(), m.refused.Namespace, m.refused.Name)
 			if o == nil {
 				o = m.refused
 			}
-			ds = append(ds, o.About(snapshot.Error, Held, Field(o, h.text), h.what+h.text,
-				"the last good form is served since "+h.since.UTC().Format(time.RFC3339)))
+			if len(h.found) > 0 {
+				ds = append(ds, o.About(snapshot.Info, Faulty, "", "its new form has faults", help))
+				continue
+			}
+			ds = append(ds, o.About(snapshot.Error, Held, Field(o, h.text), h.what+h.text, help))
 		}
+	}
+	for _, o := range q.restored(s) {
+		ds = append(ds, o.About(snapshot.Info, Faulty, "", "it cannot be read", "the last good form is served, from an earlier run"))
 	}
 	return ds
 }
