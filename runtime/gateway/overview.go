@@ -106,7 +106,7 @@ func (g *Gateway) overview(ctx context.Context) *Overview {
 	if at := g.updated.Load(); at > 0 {
 		e.SinceUpdate = time.Since(time.Unix(0, at)).Round(time.Second).String()
 	}
-	if g.proving != nil {
+	if g.proving.asks {
 		s := g.proving.status()
 		v.Validator = &s
 	}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"sync"
 
@@ -13,10 +14,12 @@ import (
 	"github.com/chancery-gateway/chancery/xds/validator"
 )
 
-// proving is the validating Envoy and what follows from its verdicts.
+// proving is the proof stage: Chancery's own rules, the validating Envoy where there is one, and what follows from their verdicts.
 type proving struct {
 	gateway    *Gateway
 	quarantine *quarantine.Quarantine
+	// asks: there is an Envoy to ask, or has to be one.
+	asks bool
 
 	mu        sync.Mutex
 	validator *validator.Validator // nil before the first result
@@ -24,11 +27,18 @@ type proving struct {
 
 // newProving loads what earlier runs knew. The Envoy starts with the first result, whose settings it needs.
 func (g *Gateway) newProving() *proving {
-	p := &proving{gateway: g}
+	p := &proving{gateway: g, asks: g.options.Envoy != "" && g.settings.Validator || g.settings.RequireValidator}
+	o := quarantine.Options{Require: g.settings.RequireValidator, Dir: g.options.StateDir, Log: g.log}
+	if p.asks {
+		o.Open = p.open
+	}
 	var err error
-	p.quarantine, err = quarantine.New(quarantine.Options{Open: p.open, Require: g.settings.RequireValidator, Dir: g.options.StateDir, Log: g.log})
+	p.quarantine, err = quarantine.New(o)
 	if err != nil {
 		g.log.Warn("the last good forms of objects are not used", "error", err)
+	}
+	if !p.asks {
+		return p
 	}
 	g.metrics.WatchValidator(func() metrics.Validator {
 		s := p.status()
@@ -40,6 +50,9 @@ func (g *Gateway) newProving() *proving {
 
 func (p *proving) open(ctx context.Context, b *ir.Bootstrap) (quarantine.Judge, error) {
 	g := p.gateway
+	if g.options.Envoy == "" || !g.settings.Validator {
+		return nil, errors.New("a validating Envoy is required, but the settings leave none to start")
+	}
 	version, err := supervisor.Version(ctx, g.options.Envoy)
 	if err != nil {
 		return nil, err
