@@ -1,10 +1,22 @@
 package deploy_test
 
 import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	cryptorand "crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"math/rand/v2"
+	"net"
 	"testing"
 	"time"
+
+	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
 )
 
 func TestEditsDisturbNobodyElse(t *testing.T) {
@@ -15,8 +27,10 @@ func TestEditsDisturbNobodyElse(t *testing.T) {
 	service := "{apiVersion: v1, kind: Service, metadata: {name: %[2]s, namespace: %[1]s}, spec: {ports: [{name: http, port: 80, targetPort: http}]}}"
 	slice := "{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: %[2]s, namespace: %[1]s, labels: {kubernetes.io/service-name: %[2]s}}, addressType: IPv4, ports: [{name: http, port: %[4]d, protocol: TCP}], endpoints: [{addresses: [%[3]s]}]}"
 	mapping := `{apiVersion: getambassador.io/v3alpha1, kind: Mapping, metadata: {name: %[2]s, namespace: %[1]s}, spec: {hostname: "*", prefix: /%[2]s/, service: %[3]s, resolver: endpoint, rewrite: ""}}`
-	host := `{apiVersion: getambassador.io/v3alpha1, kind: Host, metadata: {name: %[2]s, namespace: %[1]s}, spec: {hostname: %[2]s.example.com, requestPolicy: {insecure: {action: Route}}}}`
-	secret := `{apiVersion: v1, kind: Secret, metadata: {name: %[2]s, namespace: %[1]s}, type: Opaque, stringData: {tls.crt: "%[3]d"}}`
+	host := `{apiVersion: getambassador.io/v3alpha1, kind: Host, metadata: {name: %[2]s, namespace: %[1]s}, spec: {hostname: %[2]s.example.com, tlsSecret: {name: %[2]s}, requestPolicy: {insecure: {action: Route}}}}`
+	secret := `{apiVersion: v1, kind: Secret, metadata: {name: %[2]s, namespace: %[1]s}, type: kubernetes.io/tls, stringData: {tls.crt: %[3]q, tls.key: %[4]q}}`
+	secure := freePorts(t, 1)[0]
+	client.Apply(fmt.Sprintf("{apiVersion: getambassador.io/v3alpha1, kind: Listener, metadata: {name: tls, namespace: %s}, spec: {port: %d, protocol: HTTPS, securityModel: XFP, hostBinding: {namespace: {from: SELF}}}}", ns, secure))
 
 	backendOf := map[string]string{} // of each Service
 	for _, s := range []string{"stable", "a", "b", "c"} {
@@ -29,13 +43,22 @@ func TestEditsDisturbNobodyElse(t *testing.T) {
 	g.answers("/stable/", 200, "one")
 	wrong := g.traffic("/stable/")
 
-	serviceOf := map[string]string{} // of each Mapping
-	hosts, secrets := map[string]bool{}, map[string]bool{}
+	serviceOf := map[string]string{}                         // of each Mapping
+	hosts, secrets := map[string]bool{}, map[string]string{} // the names that the Secrets' certificates are for
+	// shown waits until the Host's own certificate is shown, or none while it has none.
+	shown := func(h string) {
+		t.Helper()
+		want := ""
+		if hosts[h] {
+			want = secrets[h]
+		}
+		kubetest.Eventually(t, 20*time.Second, fmt.Sprintf("%s shows the certificate %q", h, want), func(context.Context) bool { return certificateOf(secure, h+".example.com") == want })
+	}
 	const seed = 7
 	random := rand.New(rand.NewPCG(seed, seed))
 	pick := func(prefix string, n int) string { return fmt.Sprintf("%s%d", prefix, random.IntN(n)) }
 	var worst time.Duration
-	for range 200 {
+	for edit := range 200 {
 		begun := time.Now()
 		switch random.IntN(10) {
 		case 0, 1, 2: // a Mapping, new or changed
@@ -70,17 +93,26 @@ func TestEditsDisturbNobodyElse(t *testing.T) {
 				}
 			}
 		case 8:
-			h := pick("h", 4)
+			h := pick("x", 4)
 			if hosts[h] {
 				client.Delete(fmt.Sprintf(host, ns, h))
 			} else {
 				client.Apply(fmt.Sprintf(host, ns, h))
 			}
 			hosts[h] = !hosts[h]
+			shown(h)
 		default:
-			s := pick("s", 4)
-			client.Apply(fmt.Sprintf(secret, ns, s, random.IntN(1000)))
-			secrets[s] = true
+			h := pick("x", 4)
+			if secrets[h] != "" && random.IntN(3) == 0 {
+				client.Delete(fmt.Sprintf(secret, ns, h, "", ""))
+				secrets[h] = ""
+			} else {
+				name := fmt.Sprintf("%s-%d", h, edit)
+				crt, key := certificate(t, name)
+				client.Apply(fmt.Sprintf(secret, ns, h, crt, key))
+				secrets[h] = name
+			}
+			shown(h)
 		}
 		worst = max(worst, time.Since(begun))
 	}
@@ -92,4 +124,33 @@ func TestEditsDisturbNobodyElse(t *testing.T) {
 	if wrong() > 0 {
 		t.Error("requests that no edit concerned went wrong")
 	}
+}
+
+// certificate makes a certificate and its key, PEM.
+func certificate(t testing.TB, name string) (crt, key string) {
+	t.Helper()
+	own, err := ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	raw, err := x509.CreateCertificate(cryptorand.Reader, template, template, own.Public(), own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
+}
+
+// certificateOf returns the common name of the certificate that is shown for a server name, "" for none.
+func certificateOf(port int, name string) string {
+	c, err := tls.DialWithDialer(&net.Dialer{Timeout: 2 * time.Second}, "tcp", fmt.Sprintf("127.0.0.1:%d", port), &tls.Config{ServerName: name, InsecureSkipVerify: true})
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	return c.ConnectionState().PeerCertificates[0].Subject.CommonName
 }

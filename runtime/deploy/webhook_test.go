@@ -84,6 +84,12 @@ func guarded(t *testing.T, c *kubetest.Cluster, client *kubetest.Client, ns stri
 	at := freePorts(t, 1)[0]
 	g := entrypoint(t, c.Config(), port, append([]string{"--namespace", ns, "--single-namespace", "--webhook-address", fmt.Sprintf("127.0.0.1:%d", at)}, args...)...)
 	g.ready()
+	return g, guard(t, c, client, ns, at)
+}
+
+// guard lets the API server ask the program that listens on the port about all of the namespace.
+func guard(t *testing.T, c *kubetest.Cluster, client *kubetest.Client, ns string, at int) *author {
+	t.Helper()
 	a := &author{t: t, ns: ns, hook: fmt.Sprintf(hook, at, ns), warned: &warnings{}}
 	client.Apply(a.hook)
 	t.Cleanup(func() { client.Delete(a.hook) })
@@ -91,7 +97,7 @@ func guarded(t *testing.T, c *kubetest.Cluster, client *kubetest.Client, ns stri
 	config.WarningHandler = a.warned
 	a.Client = kubetest.NewClient(t, config)
 	a.asks()
-	return g, a
+	return a
 }
 
 // asks waits until the API server asks. Until the program has written its authority into the configuration, it is not believed.
