@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -90,9 +92,9 @@ func (a *app) reviewed(ctx context.Context, trial *webhook.Trial, mutate bool, t
 	review.Request = nil
 	verdict = webhook.Allowed
 	switch {
-	case q.SubResource != "" || q.Operation == "CONNECT" || q.Operation == "DELETE" && mutate ||
+	case !a.ours(q) || q.SubResource != "" || q.Operation == "CONNECT" || q.Operation == "DELETE" && mutate ||
 		q.Operation == "UPDATE" && sameSpec(q.Object, q.OldObject):
-		// Statuses, ours among them, and labels, annotations, finalizers.
+		// What this installation does not read; statuses, ours among them; and labels, annotations, finalizers.
 		verdict, review.Response = webhook.Passed, &admissionResponse{UID: q.UID, Allowed: true}
 	case mutate:
 		review.Response = a.mutated(trial, q)
@@ -112,6 +114,33 @@ func (a *app) reviewed(ctx context.Context, trial *webhook.Trial, mutate bool, t
 	}
 	answer, err = json.Marshal(review)
 	return answer, verdict, err
+}
+
+// ours reports whether the object is one of those that this installation reads.
+func (a *app) ours(q *admissionRequest) bool {
+	text := q.Object
+	if len(text) == 0 || string(text) == "null" {
+		text = q.OldObject
+	}
+	var o struct {
+		Metadata struct {
+			Name, Namespace string
+			Labels          map[string]string
+		}
+	}
+	if json.Unmarshal(text, &o) != nil {
+		return true // which is said where it is read
+	}
+	s, m := a.settings, o.Metadata
+	if s.SingleNamespace && m.Namespace != "" && m.Namespace != s.Namespace {
+		return false
+	}
+	selects, err := labels.Parse(s.LabelSelector)
+	if err == nil && !selects.Matches(labels.Set(m.Labels)) {
+		return false
+	}
+	picks, err := fields.ParseSelector(s.FieldSelector)
+	return err != nil || picks.Matches(fields.Set{"metadata.name": m.Name, "metadata.namespace": m.Namespace})
 }
 
 // world returns the snapshot in force, an empty one before the first.
@@ -149,7 +178,7 @@ func (a *app) compileFor(ctx context.Context, trial *webhook.Trial, q *admission
 		text = q.OldObject
 	}
 	o, _ := decodeRequest(text)
-	if o == nil || !r.Allowed || a.settings.SingleNamespace && o.Namespace != a.settings.Namespace {
+	if o == nil || !r.Allowed {
 		return
 	}
 	if o.Created.IsZero() {

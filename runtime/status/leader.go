@@ -46,7 +46,8 @@ func (w *Writer) Run(ctx context.Context) error {
 	}
 	for ctx.Err() == nil {
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-			Lock: lock, LeaseDuration: w.options.Lease, RenewDeadline: w.options.Lease * 2 / 3, RetryPeriod: w.options.Lease / 8, ReleaseOnCancel: true,
+			// Whoever waits looks every retry period, with some jitter: all in all a leader that died is replaced within Lease.
+			Lock: lock, LeaseDuration: w.options.Lease * 4 / 5, RenewDeadline: w.options.Lease / 2, RetryPeriod: w.options.Lease / 10, ReleaseOnCancel: true,
 			Callbacks: leaderelection.LeaderCallbacks{
 				OnStartedLeading: func(ctx context.Context) {
 					w.options.Log.Info("this replica writes statuses from now on", "identity", w.options.Identity)

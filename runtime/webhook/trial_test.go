@@ -169,6 +169,47 @@ func TestTrialAsksEnvoy(t *testing.T) {
 	}
 }
 
+// slow is a compiler that takes its time.
+type slow struct {
+	pipeline.Compiler
+	begun, end chan struct{}
+}
+
+func (s slow) Compile(w *snapshot.Snapshot) *translators.Result {
+	select {
+	case s.begun <- struct{}{}: // the first time
+		<-s.end
+	case <-s.end:
+	}
+	return s.Compiler.Compile(w)
+}
+
+func TestReviewsDoNotWaitForever(t *testing.T) {
+	fast := newTrial()
+	s := slow{begun: make(chan struct{}), end: make(chan struct{})}
+	trial := &webhook.Trial{NewCompiler: func() pipeline.Compiler { s.Compiler = fast.NewCompiler(); return s }}
+	all := world(t, 2)
+	trial.Observe(snapshot.Empty().Derive(all, nil, nil))
+	first := make(chan error, 1)
+	go func() {
+		_, err := trial.Review(t.Context(), all[2])
+		first <- err
+	}()
+	<-s.begun
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if out, err := trial.Review(ctx, all[3]); err == nil {
+		t.Errorf("a review beside one that hangs gives %+v", out)
+	}
+	close(s.end)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if _, err := trial.Review(t.Context(), all[3]); err != nil {
+		t.Error(err)
+	}
+}
+
 // BenchmarkReview is the time of one warm review among 5,000 Mappings: of the object alone, and after a change of another.
 func BenchmarkReview(b *testing.B) {
 	const many = 5000

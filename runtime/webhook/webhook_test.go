@@ -4,7 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"net"
+	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -89,5 +95,68 @@ func TestReplicasShareAnAuthorityThatIsRenewed(t *testing.T) {
 	<-done
 	if string(one.Bundle()) == first {
 		t.Error("the authority was not renewed")
+	}
+}
+
+func TestServerKeepsItsLimits(t *testing.T) {
+	c := kubetest.Shared(t)
+	client, err := dynamic.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	authority := &webhook.Authority{Client: client, Namespace: "default", Name: "limits", Hosts: []string{"127.0.0.1"}, Log: log}
+	if err := authority.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	server := &webhook.Server{Authority: authority, Configuration: "none", Log: log, Judge: func(ctx context.Context, mutate bool, review []byte) ([]byte, error) {
+		if string(review) == "bad" {
+			return nil, errors.New("no review")
+		}
+		end, _ := ctx.Deadline()
+		return fmt.Appendf(nil, "%t %d", mutate, int(time.Until(end).Seconds()+0.5)), nil
+	}}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		end()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority.Bundle())
+	caller := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}}
+	for _, x := range []struct {
+		method, path, body string
+		code               int
+		want               string
+	}{
+		{"POST", webhook.Path + "?timeout=8s", "review", 200, "false 6"},
+		{"POST", webhook.MutationPath + "?timeout=4s", "review", 200, "true 3"},
+		{"POST", webhook.Path + "?timeout=1h", "review", 200, "false 4"},
+		{"POST", webhook.Path, "bad", 400, "no review"},
+		{"POST", webhook.Path, strings.Repeat("x", 9<<20), 413, "cannot be read"},
+		{"GET", webhook.Path, "", 405, ""},
+		{"POST", "/elsewhere", "review", 404, ""},
+	} {
+		q, err := http.NewRequestWithContext(t.Context(), x.method, "https://"+l.Addr().String()+x.path, strings.NewReader(x.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := caller.Do(q)
+		if err != nil {
+			t.Fatalf("%s %s: %v", x.method, x.path, err)
+		}
+		text, err := io.ReadAll(r.Body)
+		r.Body.Close()
+		if err != nil || r.StatusCode != x.code || !strings.Contains(string(text), x.want) {
+			t.Errorf("%s %s with %d bytes gives %d %q, %v; not %d %q", x.method, x.path, len(x.body), r.StatusCode, text, err, x.code, x.want)
+		}
 	}
 }
