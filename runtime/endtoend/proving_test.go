@@ -58,6 +58,7 @@ func TestQuarantine(t *testing.T) {
 			object("Host", "h", `hostname: "*", requestPolicy: {insecure: {action: Route}}`)),
 		"wide.yaml":    mapping("wide", "/", "wide"),
 		"changed.yaml": mapping("changed", "/changed/", "first"),
+		"own.yaml":     mapping("own", "/own/", "first"),
 	}
 	g := start(t, files)
 	told := func(path string) string {
@@ -74,10 +75,15 @@ func TestQuarantine(t *testing.T) {
 	is("/changed/", "200[first]")
 	g.write("changed.yaml", mapping("changed", "/changed/", refusedByEnvoy))
 	g.write("new.yaml", mapping("new", "/new/", refusedByEnvoy))
+	g.write("own.yaml", mapping("own", "/own/", "%REQ(")) // Chancery's own rules refuse that
 	g.write("other.yaml", mapping("other", "/other/", "other"))
 	is("/other/", "200[other]")
 	is("/changed/", "200[first]")
 	is("/new/", "503[]")
+	is("/own/", "200[first]")
+	eventually(t, "findings of our own rules", func() bool {
+		return g.finding("CH-PROOF-013", "Mapping/own") != "" && strings.Contains(g.finding("CH-MAPPING-003", "Mapping/own"), "spec.add_request_headers[x-told].value")
+	})
 	eventually(t, "findings", func() bool {
 		return g.finding("CH-PROOF-011", "Mapping/changed") != "" && g.finding("CH-PROOF-010", "Mapping/new") != ""
 	})
@@ -86,6 +92,8 @@ func TestQuarantine(t *testing.T) {
 	}
 	g.write("changed.yaml", mapping("changed", "/changed/", "second"))
 	g.write("new.yaml", mapping("new", "/new/", "second"))
+	g.write("own.yaml", mapping("own", "/own/", "second"))
+	is("/own/", "200[second]")
 	is("/changed/", "200[second]")
 	is("/new/", "200[second]")
 	eventually(t, "the findings are gone", func() bool {

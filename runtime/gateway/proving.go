@@ -42,7 +42,7 @@ func (g *Gateway) newProving() *proving {
 	}
 	g.metrics.WatchValidator(func() metrics.Validator {
 		s := p.status()
-		return metrics.Validator{Up: s.Running, Judged: s.Judged, Refused: s.Refused, CacheHits: s.CacheHits, Starts: s.Starts, Deaths: s.Deaths, Hangs: s.Hangs,
+		return metrics.Validator{Up: s.Running, Judged: s.Judged, Refused: s.Refused, CacheHits: s.CacheHits, Responses: s.Responses, Took: s.Took, Starts: s.Starts, Deaths: s.Deaths, Hangs: s.Hangs,
 			Held: uint64(p.quarantine.Held())}
 	})
 	return p

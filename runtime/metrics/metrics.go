@@ -117,8 +117,11 @@ func (m *Metrics) Envoy(up bool, restarts int) {
 
 // Validator is what is known of the validating Envoy. Totals only grow.
 type Validator struct {
-	Up                                                      bool
-	Judged, Refused, CacheHits, Starts, Deaths, Hangs, Held uint64
+	Up bool
+	// Held is the number of objects in quarantine now.
+	Judged, Refused, CacheHits, Responses, Starts, Deaths, Hangs, Held uint64
+	// Took is the time of all judgements.
+	Took time.Duration
 }
 
 // WatchValidator adds the measurements of a validating Envoy, which are asked for whenever they are written.
@@ -130,10 +133,14 @@ func (m *Metrics) WatchValidator(now func() Validator) {
 	counter("verdicts_total", "Units that a validating Envoy was asked about.", func(v Validator) uint64 { return v.Judged })
 	counter("refusals_total", "Units that the validating Envoy did not take.", func(v Validator) uint64 { return v.Refused })
 	counter("cache_hits_total", "Units whose verdict was known.", func(v Validator) uint64 { return v.CacheHits })
+	counter("responses_total", "Responses that were sent to the validating Envoy for a verdict.", func(v Validator) uint64 { return v.Responses })
+	counter("restarts_total", "Validating Envoys that came up in the place of one that ended.", func(v Validator) uint64 { return max(v.Starts, 1) - 1 })
 	counter("starts_total", "Validating Envoys that came up.", func(v Validator) uint64 { return v.Starts })
 	counter("deaths_total", "Validating Envoys that ended by themselves.", func(v Validator) uint64 { return v.Deaths })
 	counter("hangs_total", "Validating Envoys that were ended for not answering.", func(v Validator) uint64 { return v.Hangs })
 	m.registry.MustRegister(
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "chancery_validator_seconds_total", Help: "Time that judgements by the validating Envoy took."},
+			func() float64 { return now().Took.Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "chancery_validator_up", Help: "1 while a validating Envoy runs."}, func() float64 {
 			if now().Up {
 				return 1

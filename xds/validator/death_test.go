@@ -236,3 +236,46 @@ func TestForbiddenNamespaces(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
+
+// TestMetrics: what is counted is what happened.
+func TestMetrics(t *testing.T) {
+	v := open(t, nil)
+	is := func(when string, want Metrics) {
+		t.Helper()
+		got := v.Status().Metrics
+		if got.Took <= 0 && got.Responses > 0 {
+			t.Errorf("%s: no time has passed", when)
+		}
+		got.Took = 0
+		if got != want {
+			t.Errorf("%s: %+v, want %+v", when, got, want)
+		}
+	}
+	is("at first", Metrics{})
+	units := []*ir.Unit{prefix("a"), prefix("b"), regex("bad", "/[a")}
+	judge(t, v, units...)
+	is("three routes", Metrics{Judged: 3, Refused: 1, Starts: 1, Responses: 4}) // together, then each alone
+	took := v.Status().Took
+	judge(t, v, units...)
+	is("again", Metrics{Judged: 3, Refused: 1, Starts: 1, Responses: 4, CacheHits: 3})
+	if v.Status().Took <= took {
+		t.Error("the time stands still")
+	}
+	old := v.Status().PID
+	syscall.Kill(old, syscall.SIGKILL) // may be gone
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if s := v.Status(); s.Running && s.PID != old {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not come back: %+v", v.Status())
+		}
+	}
+	is("killed", Metrics{Judged: 3, Refused: 1, Starts: 2, Deaths: 1, Responses: 4, CacheHits: 3})
+	judge(t, v, prefix("c"), eds("one", nil), eds("two", nil)) // two of one form
+	is("later", Metrics{Judged: 5, Refused: 1, Starts: 2, Deaths: 1, Responses: 6, CacheHits: 3})
+	judge(t, v, luaRoute("hanger", "(function() while true do end end)()"))
+	if s := v.Status(); s.Hangs != 2 || s.Refused != 2 || s.Judged != 6 {
+		t.Errorf("hung: %+v", s.Metrics)
+	}
+}
