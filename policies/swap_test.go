@@ -16,7 +16,7 @@ func TestQuarantine(t *testing.T) {
 	for i := range 40 {
 		b.WriteString(mapping("x", fmt.Sprintf("m%d", i), ""))
 	}
-	supply := rules("loop.rego", strings.Replace(target, "namespaces: [target]", "namespaces: [x]", 1)+loops, "owner.rego", owner)
+	supply := rules("loop.rego", strings.Replace(loops(t), "namespaces: [target]", "namespaces: [x]", 1), "owner.rego", owner)
 	a := admitter(supply)
 	out, found := a.Admit(world(t, b.String()))
 	if mappings(out) != "" || !slices.Contains(codes(found), "CH-POLICY-049") {

@@ -14,8 +14,10 @@ var (
 		"Rules live in chancery.admission.<name>, chancery.merge.<name> or, those of a tenant, chancery.tenants.<tenant>...; shared code in chancery.lib.<name> or in any package outside chancery.",
 		"Rename the package.")
 	codeBuiltin = snapshot.NewCode("CH-POLICY-022", "builtin that rules may not use",
-		"The function reaches the network, the clock or the environment, is not deterministic, or can exhaust the machine; or it does not exist.",
+		"The function reaches the network, the clock or the environment, is not deterministic, or can exhaust the machine.",
 		"Do without it: what a rule needs is in input and in data.chancery.index.")
+	codeNoFunction = snapshot.NewCode("CH-POLICY-035", "function that does not exist",
+		"A rule calls a function that neither the language nor a loaded module has.", "Correct the name, or load the module that defines it.")
 	codeTypes = snapshot.NewCode("CH-POLICY-023", "rules that do not fit the schema",
 		"A rule refers to a field that its input, parameters or index does not have, or compares values that can never be equal.",
 		"Correct the name; `chancery policy schema` prints the schemas.")
@@ -77,7 +79,7 @@ var (
 
 // faults are the codes of findings that mean that a policy, not an object, is wrong.
 var faults = []*snapshot.Code{
-	codeSyntax, codePackage, codeBuiltin, codeTypes, codeCompile, codeEntry, codeForeign, codeParameters, codeUnknown, codeTwice,
+	codeSyntax, codePackage, codeBuiltin, codeNoFunction, codeTypes, codeCompile, codeEntry, codeForeign, codeParameters, codeUnknown, codeTwice,
 	codeTooBig, codeTenantMay, codeMetadata, CodeTimeout, CodeFailed, CodeCaps, CodeShape, CodeBroken, CodeQuarantined, CodeOrder,
 }
 

@@ -194,7 +194,7 @@ func explainError(e *ast.Error) (*snapshot.Code, string, string) {
 		if _, exists := ast.BuiltinMap[name]; exists {
 			return codeBuiltin, fmt.Sprintf("rules may not call %s", name), "use what the profile " + Profile + " has; a rule knows its input and data.chancery.index only"
 		}
-		return codeBuiltin, message, "correct the name, or define the function"
+		return codeNoFunction, message, "correct the name, or define the function"
 	case e.Code == ast.TypeErr && (strings.Contains(message, "undefined ref") || strings.Contains(message, "match error") || strings.Contains(message, "invalid argument")):
 		return codeTypes, message, ""
 	}

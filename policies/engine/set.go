@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/version"
 
 	"github.com/chancery-gateway/chancery/policies/api"
 	"github.com/chancery-gateway/chancery/snapshot"
@@ -417,7 +417,7 @@ func (b *builder) bind(p *Policy, u *unit, at *pkg) *Policy {
 
 func (b *builder) digest() string {
 	h := sha256.New()
-	fmt.Fprintln(h, ProfileDigest(), ast.CapabilitiesForThisVersion().Features, b.in.Data)
+	fmt.Fprintln(h, ProfileDigest(), version.Version, b.in.Data)
 	for _, p := range b.set.Policies {
 		fmt.Fprintln(h, p.Tenant, p.ID, p.Revision, p.Broken != nil)
 	}

@@ -1,0 +1,9 @@
+# expect: CH-POLICY-022
+# METADATA
+# title: hostile
+# custom:
+#   match: {kinds: [Mapping], namespaces: [target]}
+#   writes: [spec.timeout_ms, spec.prefix, metadata.labels]
+package chancery.admission.hostile
+
+deny contains "x" if http.send({"method": "get", "url": "http://127.0.0.1"}).status_code == 200

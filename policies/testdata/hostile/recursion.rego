@@ -1,0 +1,13 @@
+# expect: CH-POLICY-024
+# METADATA
+# title: hostile
+# custom:
+#   match: {kinds: [Mapping], namespaces: [target]}
+#   writes: [spec.timeout_ms, spec.prefix, metadata.labels]
+package chancery.admission.hostile
+
+deny contains "x" if a(1)
+
+a(x) := b(x)
+
+b(x) := a(x)
