@@ -2,12 +2,14 @@ package kube
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/snapshot/api"
+	v2 "github.com/chancery-gateway/chancery/snapshot/api/v2"
 	"github.com/chancery-gateway/chancery/snapshot/api/v3alpha1"
 	"github.com/chancery-gateway/chancery/snapshot/manifest"
 )
@@ -73,11 +75,24 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // newest manager of its fields, else that of the text that kubectl keeps. (The API server drops the managers of an object
 // that somebody touches in a version in which it would not be valid.) Source: Kubernetes documentation, "Server-Side
 // Apply", Field management.
+//
+// Objects that a conversion webhook converted while there was one are stored in the form that it gave them, whoever wrote
+// them: its annotations say which, and so does the mark that it puts before each ambassador_id of an older version.
 func writtenIn(u *unstructured.Unstructured) string {
+	annotations := u.GetAnnotations()
+	if _, converted := annotations[api.KeptV2]; converted {
+		return v3alpha1.APIVersion
+	}
+	ids, _, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "ambassador_id")
+	list, _ := ids.([]any)
+	_, converted := annotations[api.KeptV3alpha1]
+	if converted || slices.ContainsFunc(list, func(id any) bool { text, _ := id.(string); return strings.HasPrefix(text, v2.Marker) }) {
+		return snapshot.EmissaryGroup + "/v2"
+	}
 	newest, when := "", ""
 	entries, _, _ := unstructured.NestedFieldNoCopy(u.Object, "metadata", "managedFields")
-	list, _ := entries.([]any)
-	for _, entry := range list {
+	managers, _ := entries.([]any)
+	for _, entry := range managers {
 		m, _ := entry.(map[string]any)
 		fields, _ := m["fieldsV1"].(map[string]any)
 		version, _ := m["apiVersion"].(string)
