@@ -125,15 +125,20 @@ func routes(p *ir.Program) map[string]route {
 	return all
 }
 
-// does says what a route does, with its share.
+// does says what a route does.
 func does(r *ir.Route) route {
-	words := trace.Action(r)
-	if f := r.Match.Fraction; f != nil {
-		words = fmt.Sprintf("%g %% ", float64(f.Numerator)*100/float64(f.Denominator)) + words
-	}
 	c := *r
 	c.Name = ""
-	return route{words, plain(&c)}
+	return route{words(r), plain(&c)}
+}
+
+// words says where a route leads, with its share.
+func words(r *ir.Route) string {
+	text := trace.Action(r)
+	if f := r.Match.Fraction; f != nil {
+		text = fmt.Sprintf("%g %% ", float64(f.Numerator)*100/float64(f.Denominator)) + text
+	}
+	return text
 }
 
 // describe says what a route did and does, and names the settings that differ where the words do not.

@@ -73,17 +73,32 @@ var (
 )
 
 // group gathers effects of one kind, so that a change of a thousand routes is one sentence.
-type group struct{ what, who []string }
+type group struct{ what, who list }
+
+// list is a list without doubles.
+type list struct {
+	all  []string
+	seen map[string]bool
+}
+
+func (l *list) add(text string) {
+	if l.seen == nil {
+		l.seen = map[string]bool{}
+	}
+	if !l.seen[text] {
+		l.seen[text], l.all = true, append(l.all, text)
+	}
+}
 
 // sentence names the first few of both.
 func (g *group) sentence(v verb) string {
-	what := g.what[0]
-	if n := len(g.what); n > 1 {
+	what := g.what.all[0]
+	if n := len(g.what.all); n > 1 {
 		what = fmt.Sprintf("%s (and %d more)", what, n-1)
 	}
 	const most = 3
-	who := strings.Join(g.who[:min(most, len(g.who))], ", ")
-	if n := len(g.who); n > most {
+	who := strings.Join(g.who.all[:min(most, len(g.who.all))], ", ")
+	if n := len(g.who.all); n > most {
 		who = fmt.Sprintf("%s and %d more", who, n-most)
 	}
 	return v.verb + " " + what + " " + v.join + " " + who
@@ -103,13 +118,9 @@ func (e *effects) note(v verb, what string, who ...string) {
 		g = &group{}
 		e.groups[v.verb] = g
 	}
-	if !slices.Contains(g.what, what) {
-		g.what = append(g.what, what)
-	}
+	g.what.add(what)
 	for _, w := range who {
-		if !slices.Contains(g.who, w) {
-			g.who = append(g.who, w)
-		}
+		g.who.add(w)
 	}
 }
 
@@ -279,7 +290,7 @@ func (e *effects) route(what string, was, is *ir.Route) {
 		e.note(takes, what, lost...)
 		return
 	}
-	before, after := does(was).words, does(is).words
+	before, after := words(was), words(is)
 	if before != after {
 		what += ": " + after + " instead of " + before + ","
 	}
@@ -316,7 +327,7 @@ func (e *effects) precedence(domain string, all []*ir.Route, i int) {
 		case covers(&r.Match, &after.Match):
 			e.note(shadows, key(after)+" on "+domain, others...)
 		case r.Match.Fraction != nil && key(after) == key(r):
-			e.note(shares, where+": "+does(r).words, others...)
+			e.note(shares, where+": "+words(r), others...)
 		}
 	}
 }
