@@ -210,7 +210,7 @@ func (c *Compiler) lower(s *snapshot.Snapshot, changes []snapshot.Change) []link
 			last, front = k, c.byKind[k]
 		}
 		if front != nil {
-			targets = append(targets, target{ref, ch.New})
+			targets = append(targets, target{ref, ch.New, ch.Old == nil})
 		}
 		for e := range c.readers[ref].all() {
 			mark(e.ref)
@@ -242,7 +242,7 @@ func (c *Compiler) lower(s *snapshot.Snapshot, changes []snapshot.Change) []link
 	}
 	if len(dirty) > 0 {
 		for ref := range dirty {
-			targets = append(targets, target{ref, s.Get(ref.GroupKind(), ref.Namespace, ref.Name)})
+			targets = append(targets, target{ref, s.Get(ref.GroupKind(), ref.Namespace, ref.Name), false})
 		}
 		slices.SortFunc(targets, func(a, b target) int { return a.ref.Compare(b.ref) })
 		targets = slices.CompactFunc(targets, func(a, b target) bool { return a.ref == b.ref })
@@ -256,8 +256,9 @@ func (c *Compiler) lower(s *snapshot.Snapshot, changes []snapshot.Change) []link
 
 // target is what is to be lowered: an object, nil for one that is gone or for what a front end makes of the input as a whole.
 type target struct {
-	ref snapshot.Ref
-	o   *snapshot.Object
+	ref   snapshot.Ref
+	o     *snapshot.Object
+	fresh bool // there was no such object before
 }
 
 // concerned counts the changes of objects that some front end lowers.
@@ -284,9 +285,11 @@ func ambientRef(f FrontEnd) snapshot.Ref {
 func (c *Compiler) relower(s *snapshot.Snapshot, t target) linker.Change {
 	ref, o := t.ref, t.o
 	edit := linker.Change{Ref: ref}
-	if old := c.entries[ref]; old != nil {
-		edit.Old = old.fragments
-		c.forget(old)
+	if !t.fresh {
+		if old := c.entries[ref]; old != nil {
+			edit.Old = old.fragments
+			c.forget(old)
+		}
 	}
 	e := &entry{ref: ref}
 	v := snapshot.NewView(s)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"unicode/utf8"
 )
 
 // object appends JSON to what is there already, byte for byte as an encoding/json.Encoder without HTML escapes does. Routes and
@@ -23,10 +24,10 @@ func newObject() *object {
 	return o
 }
 
-// key begins a member; an element of an array has no key.
+// key begins a member; k has its quotes and colon. An element of an array has no key.
 func (o *object) key(k string) {
 	o.next()
-	o.out = append(append(append(o.out, '"'), k...), '"', ':')
+	o.out = append(o.out, k...)
 }
 
 // next separates a member or element from the one before it.
@@ -52,9 +53,17 @@ func (o *object) any(k string, v any) {
 	o.value(v)
 }
 
+// plain are the bytes that stand for themselves in a JSON string.
+var plain = func() (table [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		table[c] = c != '"' && c != '\\'
+	}
+	return table
+}()
+
 func (o *object) text(s string) {
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c >= 0x80 || c == '"' || c == '\\' {
+		if !plain[s[i]] {
 			o.value(s)
 			return
 		}
@@ -120,49 +129,49 @@ func (o *object) origins(k string, all []Origin) {
 
 func (o *object) origin(r *Origin) {
 	o.out = append(o.out, '{')
-	o.stringIf("group", r.Group)
-	o.string("kind", r.Kind)
-	o.stringIf("namespace", r.Namespace)
-	o.string("name", r.Name)
+	o.stringIf(`"group":`, r.Group)
+	o.string(`"kind":`, r.Kind)
+	o.stringIf(`"namespace":`, r.Namespace)
+	o.string(`"name":`, r.Name)
 	o.out = append(o.out, '}')
 }
 
 func (o *object) route(r *Route) {
 	o.out = append(o.out, '{')
-	o.string("name", r.Name)
-	o.key("match")
+	o.string(`"name":`, r.Name)
+	o.key(`"match":`)
 	o.match(&r.Match)
 	if r.Forward != nil {
-		o.key("forward")
+		o.key(`"forward":`)
 		o.forward(r.Forward)
 	}
 	if r.Redirect != nil {
-		o.key("redirect")
+		o.key(`"redirect":`)
 		o.redirect(r.Redirect)
 	}
 	if r.Direct != nil {
-		o.any("direct", r.Direct)
+		o.any(`"direct":`, r.Direct)
 	}
-	o.headers("requestHeaders", &r.RequestHeaders)
-	o.headers("responseHeaders", &r.ResponseHeaders)
+	o.headers(`"requestHeaders":`, &r.RequestHeaders)
+	o.headers(`"responseHeaders":`, &r.ResponseHeaders)
 	if r.CORS != nil {
-		o.any("cors", r.CORS)
+		o.any(`"cors":`, r.CORS)
 	}
-	o.boolIf("own", r.Own)
+	o.boolIf(`"own":`, r.Own)
 	if len(r.Filters) > 0 {
-		o.any("filters", r.Filters)
+		o.any(`"filters":`, r.Filters)
 	}
-	o.origins("origins", r.Origins)
+	o.origins(`"origins":`, r.Origins)
 	o.out = append(o.out, '}')
 }
 
 func (o *object) match(m *Match) {
 	o.out = append(o.out, '{')
-	o.string("pathKind", string(m.PathKind))
-	o.string("path", m.Path)
-	o.boolIf("ignoreCase", m.IgnoreCase)
-	listIf(o, "headers", m.Headers, (*object).valueMatch)
-	listIf(o, "query", m.Query, (*object).valueMatch)
+	o.string(`"pathKind":`, string(m.PathKind))
+	o.string(`"path":`, m.Path)
+	o.boolIf(`"ignoreCase":`, m.IgnoreCase)
+	listIf(o, `"headers":`, m.Headers, (*object).valueMatch)
+	listIf(o, `"query":`, m.Query, (*object).valueMatch)
 	o.fractionIf(m.Fraction)
 	o.out = append(o.out, '}')
 }
@@ -171,20 +180,20 @@ func (o *object) fractionIf(f *Fraction) {
 	if f == nil {
 		return
 	}
-	o.key("fraction")
+	o.key(`"fraction":`)
 	o.out = append(o.out, '{')
-	o.int("numerator", int64(f.Numerator))
-	o.int("denominator", int64(f.Denominator))
+	o.int(`"numerator":`, int64(f.Numerator))
+	o.int(`"denominator":`, int64(f.Denominator))
 	o.out = append(o.out, '}')
 }
 
 func (o *object) valueMatch(m *ValueMatch) {
 	o.out = append(o.out, '{')
-	o.string("name", m.Name)
-	o.string("kind", string(m.Kind))
-	o.stringIf("value", m.Value)
-	o.boolIf("invert", m.Invert)
-	o.boolIf("ignoreCase", m.IgnoreCase)
+	o.string(`"name":`, m.Name)
+	o.string(`"kind":`, string(m.Kind))
+	o.stringIf(`"value":`, m.Value)
+	o.boolIf(`"invert":`, m.Invert)
+	o.boolIf(`"ignoreCase":`, m.IgnoreCase)
 	o.out = append(o.out, '}')
 }
 
@@ -194,150 +203,150 @@ func (o *object) headers(k string, h *HeaderChanges) {
 	}
 	o.key(k)
 	o.out = append(o.out, '{')
-	listIf(o, "add", h.Add, (*object).header)
-	listIf(o, "remove", h.Remove, func(o *object, s *string) { o.text(*s) })
+	listIf(o, `"add":`, h.Add, (*object).header)
+	listIf(o, `"remove":`, h.Remove, func(o *object, s *string) { o.text(*s) })
 	o.out = append(o.out, '}')
 }
 
 func (o *object) header(h *HeaderValue) {
 	o.out = append(o.out, '{')
-	o.string("name", h.Name)
-	o.string("value", h.Value)
-	o.boolIf("append", h.Append)
+	o.string(`"name":`, h.Name)
+	o.string(`"value":`, h.Value)
+	o.boolIf(`"append":`, h.Append)
 	o.out = append(o.out, '}')
 }
 
 func (o *object) redirect(r *Redirect) {
 	o.out = append(o.out, '{')
-	o.boolIf("https", r.HTTPS)
-	o.stringIf("scheme", r.Scheme)
-	o.stringIf("host", r.Host)
-	o.intIf("port", int64(r.Port))
-	o.stringIf("path", r.Path)
+	o.boolIf(`"https":`, r.HTTPS)
+	o.stringIf(`"scheme":`, r.Scheme)
+	o.stringIf(`"host":`, r.Host)
+	o.intIf(`"port":`, int64(r.Port))
+	o.stringIf(`"path":`, r.Path)
 	o.rewrites(r.PrefixRewrite, r.RegexRewrite)
-	o.int("code", int64(r.Code))
+	o.int(`"code":`, int64(r.Code))
 	o.out = append(o.out, '}')
 }
 
 func (o *object) rewrites(prefix *string, regex *RegexRewrite) {
 	if prefix != nil {
-		o.string("prefixRewrite", *prefix)
+		o.string(`"prefixRewrite":`, *prefix)
 	}
 	if regex != nil {
-		o.key("regexRewrite")
+		o.key(`"regexRewrite":`)
 		o.out = append(o.out, '{')
-		o.string("pattern", regex.Pattern)
-		o.string("substitution", regex.Substitution)
+		o.string(`"pattern":`, regex.Pattern)
+		o.string(`"substitution":`, regex.Substitution)
 		o.out = append(o.out, '}')
 	}
 }
 
 func (o *object) retry(r *RetryPolicy) {
 	o.out = append(o.out, '{')
-	o.string("on", r.On)
+	o.string(`"on":`, r.On)
 	if r.NumRetries != nil {
-		o.int("numRetries", int64(*r.NumRetries))
+		o.int(`"numRetries":`, int64(*r.NumRetries))
 	}
 	if r.PerTryTimeoutMillis != nil {
-		o.int("perTryTimeoutMillis", *r.PerTryTimeoutMillis)
+		o.int(`"perTryTimeoutMillis":`, *r.PerTryTimeoutMillis)
 	}
 	o.out = append(o.out, '}')
 }
 
 func (o *object) forward(f *Forward) {
 	o.out = append(o.out, '{')
-	o.key("clusters")
+	o.key(`"clusters":`)
 	list(o, f.Clusters, (*object).weightedCluster)
 	o.rewrites(f.PrefixRewrite, f.RegexRewrite)
-	o.stringIf("hostRewrite", f.HostRewrite)
-	o.boolIf("autoHostRewrite", f.AutoHostRewrite)
-	o.int("timeoutMillis", f.TimeoutMillis)
+	o.stringIf(`"hostRewrite":`, f.HostRewrite)
+	o.boolIf(`"autoHostRewrite":`, f.AutoHostRewrite)
+	o.int(`"timeoutMillis":`, f.TimeoutMillis)
 	if f.IdleTimeoutMillis != nil {
-		o.int("idleTimeoutMillis", *f.IdleTimeoutMillis)
+		o.int(`"idleTimeoutMillis":`, *f.IdleTimeoutMillis)
 	}
 	if f.Retry != nil {
-		o.key("retry")
+		o.key(`"retry":`)
 		o.retry(f.Retry)
 	}
-	o.stringIf("priority", f.Priority)
-	listIf(o, "upgrades", f.Upgrades, func(o *object, s *string) { o.text(*s) })
+	o.stringIf(`"priority":`, f.Priority)
+	listIf(o, `"upgrades":`, f.Upgrades, func(o *object, s *string) { o.text(*s) })
 	if len(f.Mirrors) > 0 {
-		o.any("mirrors", f.Mirrors)
+		o.any(`"mirrors":`, f.Mirrors)
 	}
 	if len(f.Hash) > 0 {
-		o.any("hash", f.Hash)
+		o.any(`"hash":`, f.Hash)
 	}
 	o.out = append(o.out, '}')
 }
 
 func (o *object) weightedCluster(c *WeightedCluster) {
 	o.out = append(o.out, '{')
-	o.string("cluster", c.Cluster)
-	o.intIf("weight", int64(c.Weight))
-	o.headers("requestHeaders", &c.RequestHeaders)
-	o.headers("responseHeaders", &c.ResponseHeaders)
+	o.string(`"cluster":`, c.Cluster)
+	o.intIf(`"weight":`, int64(c.Weight))
+	o.headers(`"requestHeaders":`, &c.RequestHeaders)
+	o.headers(`"responseHeaders":`, &c.ResponseHeaders)
 	o.out = append(o.out, '}')
 }
 
 func (o *object) cluster(c *Cluster) {
 	o.out = append(o.out, '{')
-	o.string("name", c.Name)
-	o.stringIf("statName", c.StatName)
-	o.string("discovery", string(c.Discovery))
-	o.stringIf("host", c.Host)
-	o.intIf("port", int64(c.Port))
+	o.string(`"name":`, c.Name)
+	o.stringIf(`"statName":`, c.StatName)
+	o.string(`"discovery":`, string(c.Discovery))
+	o.stringIf(`"host":`, c.Host)
+	o.intIf(`"port":`, int64(c.Port))
 	if len(c.More) > 0 {
-		o.any("more", c.More)
+		o.any(`"more":`, c.More)
 	}
-	o.stringIf("endpointSet", c.EndpointSet)
-	o.stringIf("service", c.Service)
-	o.stringIf("namespace", c.Namespace)
-	o.int("connectTimeoutMillis", c.ConnectTimeoutMillis)
+	o.stringIf(`"endpointSet":`, c.EndpointSet)
+	o.stringIf(`"service":`, c.Service)
+	o.stringIf(`"namespace":`, c.Namespace)
+	o.int(`"connectTimeoutMillis":`, c.ConnectTimeoutMillis)
 	if c.IdleTimeoutMillis != nil {
-		o.int("idleTimeoutMillis", *c.IdleTimeoutMillis)
+		o.int(`"idleTimeoutMillis":`, *c.IdleTimeoutMillis)
 	}
 	if c.MaxConnectionMillis != nil {
-		o.int("maxConnectionMillis", *c.MaxConnectionMillis)
+		o.int(`"maxConnectionMillis":`, *c.MaxConnectionMillis)
 	}
-	o.stringIf("dnsFamily", c.DNSFamily)
-	o.boolIf("respectDnsTtl", c.RespectDNSTTL)
-	o.string("loadBalancer", c.LoadBalancer)
-	o.boolIf("http2", c.HTTP2)
+	o.stringIf(`"dnsFamily":`, c.DNSFamily)
+	o.boolIf(`"respectDnsTtl":`, c.RespectDNSTTL)
+	o.string(`"loadBalancer":`, c.LoadBalancer)
+	o.boolIf(`"http2":`, c.HTTP2)
 	if len(c.CircuitBreakers) > 0 {
-		o.any("circuitBreakers", c.CircuitBreakers)
+		o.any(`"circuitBreakers":`, c.CircuitBreakers)
 	}
 	if c.Keepalive != nil {
-		o.any("keepalive", c.Keepalive)
+		o.any(`"keepalive":`, c.Keepalive)
 	}
 	if len(c.HealthChecks) > 0 {
-		o.any("healthChecks", c.HealthChecks)
+		o.any(`"healthChecks":`, c.HealthChecks)
 	}
 	if c.TLS != nil {
-		o.any("tls", c.TLS)
+		o.any(`"tls":`, c.TLS)
 	}
 	if len(c.HeaderCase) > 0 {
-		o.any("headerCase", c.HeaderCase)
+		o.any(`"headerCase":`, c.HeaderCase)
 	}
 	if len(c.Origins) > 0 {
-		o.origins("origins", c.Origins)
+		o.origins(`"origins":`, c.Origins)
 	}
 	o.out = append(o.out, '}')
 }
 
 func (o *object) endpointSet(s *EndpointSet) {
 	o.out = append(o.out, '{')
-	o.string("name", s.Name)
-	listIf(o, "endpoints", s.Endpoints, (*object).endpoint)
+	o.string(`"name":`, s.Name)
+	listIf(o, `"endpoints":`, s.Endpoints, (*object).endpoint)
 	if len(s.Origins) > 0 {
-		o.origins("origins", s.Origins)
+		o.origins(`"origins":`, s.Origins)
 	}
 	o.out = append(o.out, '}')
 }
 
 func (o *object) endpoint(e *Endpoint) {
 	o.out = append(o.out, '{')
-	o.string("address", e.Address)
-	o.int("port", int64(e.Port))
-	o.stringIf("zone", e.Zone)
+	o.string(`"address":`, e.Address)
+	o.int(`"port":`, int64(e.Port))
+	o.stringIf(`"zone":`, e.Zone)
 	o.out = append(o.out, '}')
 }
