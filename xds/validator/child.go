@@ -28,7 +28,8 @@ import (
 type child struct {
 	discovery.UnimplementedAggregatedDiscoveryServiceServer
 	good     *good
-	confined bool
+	own      spaces
+	confined bool // by namespaces
 	pid      int
 	dir      string
 	server   *grpc.Server
@@ -61,8 +62,8 @@ const adsSocket = "ads.sock"
 const startTime = 20 * time.Second
 
 // startChild starts an Envoy and waits until it takes probes.
-func startChild(ctx context.Context, o *Options, good *good, confine bool) (c *child, err error) {
-	c = &child{good: good, confined: confine, ready: make(chan struct{}), dead: make(chan struct{}), wake: make(chan struct{}, 1),
+func startChild(ctx context.Context, o *Options, good *good, own spaces) (c *child, err error) {
+	c = &child{good: good, own: own, confined: own != noSpaces, ready: make(chan struct{}), dead: make(chan struct{}), wake: make(chan struct{}, 1),
 		asked: map[string]bool{}}
 	if c.dir, err = os.MkdirTemp("", folderPrefix); err != nil { // short: paths of sockets have 107 bytes
 		return nil, err
@@ -75,7 +76,7 @@ func startChild(ctx context.Context, o *Options, good *good, confine bool) (c *c
 	c.server = grpc.NewServer()
 	discovery.RegisterAggregatedDiscoveryServiceServer(c.server, c)
 	go c.server.Serve(l) // ends with the server
-	text, err := bootstrap(filepath.Join(c.dir, adsSocket), filepath.Join(c.dir, "admin.sock"), o.Runtime, confine)
+	text, err := bootstrap(filepath.Join(c.dir, adsSocket), filepath.Join(c.dir, "admin.sock"), o.Runtime, c.confined)
 	file := filepath.Join(c.dir, "bootstrap.json")
 	if err == nil {
 		err = os.WriteFile(file, text, 0o600)
@@ -106,20 +107,15 @@ func startChild(ctx context.Context, o *Options, good *good, confine bool) (c *c
 	}
 }
 
-// launch runs the binary, in namespaces of its own when the child is confined. Root needs no user namespace.
+// launch runs the binary in the namespaces.
 func (c *child) launch(envoy, file string) error {
 	cmd := exec.Command(envoy, "-c", file, "--concurrency", "1", "--disable-hot-restart", "-l", "error", "--log-format", "%v", "--drain-time-s", "1")
 	output := &tail{}
 	cmd.Stderr = output
 	cmd.WaitDelay = time.Second
-	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if c.confined {
-		attr.Cloneflags = syscall.CLONE_NEWNET
-		if uid := os.Geteuid(); uid != 0 {
-			attr.Cloneflags |= syscall.CLONE_NEWUSER
-			attr.UidMappings = []syscall.SysProcIDMap{{HostID: uid, Size: 1}}
-			attr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}
-		}
+	attr, err := c.own.attributes()
+	if err != nil {
+		return err
 	}
 	cmd.SysProcAttr = attr
 	started := make(chan error)

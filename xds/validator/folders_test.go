@@ -1,11 +1,14 @@
 package validator
 
 import (
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -97,8 +100,63 @@ func TestSweepAlive(t *testing.T) {
 	if out, err := v.Judge(t.Context(), []*ir.Unit{prefix("b")}); err != nil || len(out.Unjudged) > 0 || v.Status().Starts != 1 {
 		t.Errorf("%v %+v %+v", err, out, v.Status())
 	}
-	// The child does not outlive whoever started it (its folder may, and is swept): the kernel ends it with its parent.
-	if err := syscall.Kill(v.Status().PID, 0); err != nil {
+}
+
+// TestKilled: when whoever started it is killed, the child ends with him, and what is left of both is removed by the next.
+func TestKilled(t *testing.T) {
+	if os.Getenv("CHANCERY_TEST_ELSEWHERE") != "" {
+		v := open(t, nil)
+		judge(t, v, prefix("a"))
+		fmt.Printf("child %d\n", v.Status().PID)
+		time.Sleep(time.Minute)
+		return
+	}
+	envoy := findEnvoy(t)
+	temp, err := os.MkdirTemp("", "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(temp) })
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestKilled$")
+	cmd.Env = append(os.Environ(), "CHANCERY_TEST_ELSEWHERE=1", "TMPDIR="+temp, "CHANCERY_ENVOY="+envoy)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var child int
+	if _, err := fmt.Fscanf(out, "child %d\n", &child); err != nil {
 		t.Error(err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("it was not killed")
+	}
+	for deadline := time.Now().Add(30 * time.Second); syscall.Kill(child, 0) == nil; time.Sleep(10 * time.Millisecond) {
+		if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child)); err == nil && strings.Contains(string(state), ") Z ") {
+			break // nobody has taken note of its end yet
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the child lives on")
+		}
+	}
+	left := func() int {
+		found, err := filepath.Glob(filepath.Join(temp, folderPrefix+"*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	if left() != 1 {
+		t.Fatalf("%d folders are left", left())
+	}
+	t.Setenv("TMPDIR", temp)
+	sweepFolders(slog.New(slog.DiscardHandler))
+	if left() != 0 {
+		t.Error("its folder is still there")
 	}
 }

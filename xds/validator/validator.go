@@ -84,8 +84,8 @@ type Validator struct {
 
 	turn  sync.Mutex // held by a judgement
 	child *child
-	// confine is what to try next.
-	confine   bool
+	// own is what to try next.
+	own       spaces
 	notBefore time.Time
 	pause     time.Duration
 
@@ -133,7 +133,10 @@ func New(o Options) (*Validator, error) {
 	if o.Dir != "" {
 		path = filepath.Join(o.Dir, "verdicts")
 	}
-	v := &Validator{options: o, good: good, cache: newCache(path, context), confine: o.Confinement == Confine, pause: pauseMin, closing: make(chan struct{})}
+	v := &Validator{options: o, good: good, cache: newCache(path, context), pause: pauseMin, closing: make(chan struct{})}
+	if o.Confinement == Confine {
+		v.own = ownUser
+	}
 	sweepFolders(o.Log)
 	if path != "" {
 		sweepFiles(path)
@@ -213,11 +216,11 @@ func (v *Validator) running(ctx context.Context) (*child, error) {
 		case <-ctx.Done():
 		}
 	}()
-	c, err := startChild(ctx, &v.options, v.good, v.confine)
-	if v.confine && err != nil && forbidden(err) {
-		v.options.Log.Info("namespaces are forbidden here; the validating Envoy runs without a network of its own", "error", err)
-		v.confine = false
-		c, err = startChild(ctx, &v.options, v.good, false)
+	c, err := startChild(ctx, &v.options, v.good, v.own)
+	for v.own != noSpaces && err != nil && forbidden(err) {
+		v.options.Log.Info("the validating Envoy makes do with less of its own", "forbidden", v.own.String(), "instead", v.own.fewer().String(), "error", err)
+		v.own = v.own.fewer()
+		c, err = startChild(ctx, &v.options, v.good, v.own)
 	}
 	if err != nil {
 		if ctx.Err() == nil {
