@@ -67,9 +67,10 @@ build: ## build bin/chancery
 
 envoy: $(ENVOY) ## fetch the Envoy that the tests and `make run` use
 
-servers: ## build the kube-apiserver, etcd and Helm that tests use (once, outside the tree)
+servers: ## build the kube-apiserver, etcd, Helm and Consul that tests use (once, outside the tree)
 	@GO="$(GO)" .ci/servers
 	@GO="$(GO)" .ci/helm
+	@GO="$(GO)" .ci/consul
 
 clean: ## remove what was built (not what was fetched)
 	rm -rf bin out

@@ -100,6 +100,11 @@ func (t *endpointTable) refresh(s *snapshot.Snapshot, changes []snapshot.Change)
 func (t *endpointTable) make(s *snapshot.Snapshot, r *ir.EndpointRequest) *ir.EndpointSet {
 	t.made++
 	set := &ir.EndpointSet{Name: r.Name}
+	if r.Resolver != (ir.Origin{}) {
+		set.Origins = []ir.Origin{r.Resolver}
+		set.Endpoints = foreign(s, r)
+		return set
+	}
 	o := s.Get(snapshot.KindService, r.Namespace, r.Service)
 	if o == nil {
 		return set
@@ -146,11 +151,37 @@ func (t *endpointTable) make(s *snapshot.Snapshot, r *ir.EndpointRequest) *ir.En
 		// Kubernetes: serving, terminating endpoints are used when no other is left.
 		ready = leaving
 	}
-	slices.SortFunc(ready, func(a, b ir.Endpoint) int {
+	set.Endpoints = distinct(ready)
+	return set
+}
+
+// foreign returns the endpoints of slices that belong to no Service.
+func foreign(s *snapshot.Snapshot, r *ir.EndpointRequest) []ir.Endpoint {
+	var all []ir.Endpoint
+	for o := range s.EndpointSlices(r.Namespace, r.Service) {
+		slice, ok := o.Spec.(*snapshot.EndpointSlice)
+		if !ok {
+			continue
+		}
+		for _, port := range slice.Ports {
+			for _, e := range slice.Endpoints {
+				for _, address := range e.Addresses {
+					if e.Ready {
+						all = append(all, ir.Endpoint{Address: address, Port: uint32(port.Port), Zone: e.Zone})
+					}
+				}
+			}
+		}
+	}
+	return distinct(all)
+}
+
+// distinct sorts endpoints and leaves each address and port in once.
+func distinct(all []ir.Endpoint) []ir.Endpoint {
+	slices.SortFunc(all, func(a, b ir.Endpoint) int {
 		return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Port, b.Port), cmp.Compare(a.Zone, b.Zone))
 	})
-	set.Endpoints = slices.CompactFunc(ready, func(a, b ir.Endpoint) bool { return a.Address == b.Address && a.Port == b.Port })
-	return set
+	return slices.CompactFunc(all, func(a, b ir.Endpoint) bool { return a.Address == b.Address && a.Port == b.Port })
 }
 
 // servicePort finds the Service's port by number or by name. A Service with one port and a request that names none gets that one.

@@ -24,7 +24,7 @@ func (l *lowering) balance(c *ir.Cluster, u upstream, kind string, svc service) 
 		b = nil
 	}
 	if u.balancer != nil {
-		if kind != api.KindKubernetesEndpointResolver.Kind {
+		if kind == api.KindKubernetesServiceResolver.Kind {
 			l.fail(codeClusterBalancer, "spec.load_balancer", "the service resolver knows no endpoints to choose among", "set resolver: endpoint, or remove load_balancer")
 			return nil
 		}

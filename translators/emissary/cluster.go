@@ -65,16 +65,17 @@ func (l *lowering) cluster(u upstream) (*ir.Cluster, []ir.HashPolicy, service) {
 	if name == "" {
 		path, name = "spec", l.set.resolver
 	}
-	kind := l.resolver(name)
-	switch kind {
-	case "":
+	kind, resolver := l.resolver(name)
+	if kind == "" {
 		l.fail(codeClusterResolver, path, "there is no resolver \""+name+"\"", "name a resolver object, or kubernetes-service or endpoint")
 		return nil, nil, svc
-	case api.KindConsulResolver.Kind:
-		l.fail(codeClusterResolver, path, "resolver \""+name+"\" is a ConsulResolver, which is accepted, but has no effect yet", "name another resolver")
-		return nil, nil, svc
 	}
-	if !l.set.ownNamespaceServices {
+	ofConsul := kind == api.KindConsulResolver.Kind
+	if ofConsul && svc.port != 0 {
+		l.warn(codeClusterService, at, "port "+strconv.Itoa(int(svc.port))+" is ignored: in Consul each instance has its own", "leave the port out")
+		svc.port = 0
+	}
+	if !l.set.ownNamespaceServices && !ofConsul {
 		svc = svc.qualify(l.o.Namespace, l.f.options.Namespace)
 	}
 	tls := l.upstreamTLS(u, svc.scheme)
@@ -102,7 +103,11 @@ func (l *lowering) cluster(u upstream) (*ir.Cluster, []ir.HashPolicy, service) {
 	if u.keepalive != nil {
 		c.Keepalive = l.keepalive("spec.keepalive", u.keepalive)
 	}
-	l.discover(c, u, kind, svc)
+	if ofConsul {
+		l.discoverByConsul(c, u, resolver, svc)
+	} else {
+		l.discover(c, u, kind, svc)
+	}
 	hash := l.balance(c, u, kind, svc)
 	l.healthChecks(c, u.healthChecks)
 	if l.failed {
@@ -143,6 +148,18 @@ func (l *lowering) discover(c *ir.Cluster, u upstream, kind string, svc service)
 		return
 	}
 	c.DNSFamily = l.dnsFamily(u)
+}
+
+// discoverByConsul takes the endpoints that the source found by way of the resolver.
+func (l *lowering) discoverByConsul(c *ir.Cluster, u upstream, resolver *snapshot.Object, svc service) {
+	if u.dnsType != "" {
+		l.warn(codeClusterLimit, "spec.dns_type", "accepted, but without effect: the endpoints are those of Consul", "")
+	}
+	c.Discovery, c.Host, c.Port, c.RespectDNSTTL = ir.DiscoveryEDS, "", 0, false
+	c.EndpointSet = "consul/" + resolver.Namespace + "/" + resolver.Name + "/" + svc.host
+	l.out.EndpointSets = append(l.out.EndpointSets, ir.EndpointRequest{
+		Name: c.EndpointSet, Namespace: resolver.Namespace, Service: snapshot.ConsulSlices(resolver.Name, svc.host), Resolver: resolver.Ref,
+	})
 }
 
 func (l *lowering) dnsFamily(u upstream) string {

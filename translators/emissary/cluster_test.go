@@ -213,7 +213,8 @@ func TestResolvers(t *testing.T) {
 		{"resolver: kubernetes-service", []string{service, module}, ir.DiscoveryStrictDNS, ""},
 		{"resolver: kubernetes-endpoint", []string{service}, ir.DiscoveryEDS, ""},
 		{"", []string{module}, "", "error CH-CLUSTER-002 spec"},
-		{"resolver: dc1", []string{`{kind: ConsulResolver, metadata: {name: dc1}, spec: {address: "consul:8500", datacenter: dc1}}`}, "", "error CH-CLUSTER-002 spec.resolver"},
+		{"resolver: dc1", []string{`{kind: ConsulResolver, metadata: {name: dc1}, spec: {address: "consul:8500", datacenter: dc1}}`}, ir.DiscoveryEDS, ""},
+		{"resolver: dc1, load_balancer: {policy: least_request}", []string{`{kind: ConsulResolver, metadata: {name: dc1, namespace: zz}, spec: {address: "consul:8500"}}`}, ir.DiscoveryEDS, ""},
 		{"resolver: mine", []string{service, `{kind: KubernetesServiceResolver, metadata: {name: mine}}`, `{kind: KubernetesEndpointResolver, metadata: {name: mine, namespace: zz}}`}, ir.DiscoveryStrictDNS, ""},
 	} {
 		f := lowerMapping(t, "prefix: /, service: web, "+c.spec, c.docs...)
@@ -230,6 +231,20 @@ func TestResolvers(t *testing.T) {
 	}
 	w := newWorld(t, `{kind: KubernetesServiceResolver, metadata: {name: endpoint}}`)
 	want(t, w.lower(t, "KubernetesServiceResolver/endpoint"), "error CH-CLUSTER-002 metadata.name")
+	w = newWorld(t, `{kind: ConsulResolver, metadata: {name: dc1}}`)
+	want(t, w.lower(t, "ConsulResolver/dc1"), "error CH-CLUSTER-002 spec.address")
+}
+
+// A service of Consul is asked for by its own name; namespaces and ports mean nothing there.
+func TestConsulService(t *testing.T) {
+	resolver := `{kind: ConsulResolver, metadata: {name: dc1, namespace: zz}, spec: {address: "consul:8500"}}`
+	f := lowerMapping(t, `prefix: /, service: "https://web-1", resolver: dc1`, resolver)
+	c := cluster(t, f)
+	if c.EndpointSet != "consul/zz/dc1/web-1" || c.TLS == nil || c.Host != "" || c.Port != 0 {
+		t.Errorf("%+v", c)
+	}
+	equal(t, "request", f.EndpointSets, `[{"Name":"consul/zz/dc1/web-1","Namespace":"zz","Service":"consul:dc1:web-1","Port":0,"PortName":"","Resolver":{"group":"getambassador.io","kind":"ConsulResolver","namespace":"zz","name":"dc1"}}]`)
+	want(t, lowerMapping(t, `prefix: /, service: "web-1:8080", resolver: dc1`, resolver), "warning CH-CLUSTER-001 spec.service")
 }
 
 func TestOwnNamespaceServices(t *testing.T) {

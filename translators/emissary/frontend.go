@@ -132,6 +132,8 @@ func (f *FrontEnd) Lower(o *snapshot.Object, v *snapshot.View) *ir.Fragments {
 	case *api.TracingServiceSpec:
 		l.set = f.module(v)
 		l.tracingService(spec)
+	case *api.ConsulResolverSpec:
+		l.consulResolver(spec)
 	default:
 		l.other()
 	}

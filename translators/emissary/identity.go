@@ -17,7 +17,9 @@ func clusterName(c *ir.Cluster, tag string, buf []byte) string {
 	if tag != "" {
 		name = append(appendMangled(name, tag), '_')
 	}
-	if c.EndpointSet != "" {
+	if c.EndpointSet != "" && c.Service == "" {
+		name = appendMangled(name, c.EndpointSet)
+	} else if c.EndpointSet != "" {
 		name = appendMangled(append(appendMangled(name, c.Service), '_'), c.Namespace)
 	} else {
 		name = appendMangled(name, c.Host)

@@ -238,7 +238,7 @@ func TestOtherKinds(t *testing.T) {
 `)
 	for kind, expected := range map[string]string{
 		"AuthService": "", "RateLimitService": "", "LogService": "", "TracingService": "",
-		"DevPortal": "warning CH-KIND-001", "ConsulResolver": "warning CH-KIND-001", "KubernetesEndpointResolver": "",
+		"DevPortal": "warning CH-KIND-001", "ConsulResolver": "", "KubernetesEndpointResolver": "",
 	} {
 		want(t, w.lower(t, kind+"/x"), expected)
 	}

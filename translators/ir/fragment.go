@@ -28,6 +28,9 @@ type EndpointRequest struct {
 	// Port is the Service's port number; PortName a name instead where the user wrote one.
 	Port     uint32
 	PortName string
+	// Resolver is the object that found endpoints which belong to no Service, such as Consul's: then Service is the name that
+	// their slices carry, and all ports of these count. It is zero for a Service's.
+	Resolver Origin
 }
 
 // SecurityModel says how a listener tells secure requests from insecure ones (Emissary's Listener.securityModel).

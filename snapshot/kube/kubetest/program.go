@@ -27,3 +27,14 @@ func Program(t testing.TB, name, folder string) string {
 	}
 	return path
 }
+
+// Background runs a program until kill is called or the test ends. output returns the end of what it wrote.
+func Background(t testing.TB, path string, args ...string) (kill func(), output func() []byte) {
+	t.Helper()
+	p, err := run(path, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	return p.kill, p.output.tail
+}
