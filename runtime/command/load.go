@@ -17,16 +17,20 @@ import (
 	"github.com/chancery-gateway/chancery/translators/emissary"
 )
 
-// newCompiler returns the compiler that the settings describe.
-func (a *app) newCompiler() *translators.Compiler {
+// frontEnd returns the front end for Emissary's kinds that the settings describe.
+func (a *app) frontEnd() *emissary.FrontEnd {
 	s := a.settings
-	front := emissary.New(emissary.Options{
+	return emissary.New(emissary.Options{
 		AmbassadorID: s.AmbassadorID, Namespace: s.Namespace,
 		SingleNamespace: s.SingleNamespace, CertsSingleNamespace: s.CertsSingleNamespace,
 		BindAddress: s.BindAddress, ReadyPort: uint32(s.ReadyPort), DiagService: s.DiagnosticsAddress(), LooseLabelSelectors: s.LooseLabelSelectors,
 	})
+}
+
+// newCompiler returns the compiler that the settings describe.
+func (a *app) newCompiler() *translators.Compiler {
 	o := translators.Options{
-		FrontEnds: []translators.FrontEnd{front},
+		FrontEnds: []translators.FrontEnd{a.frontEnd()},
 		Admitter:  a.newAdmitter(),
 		Locate: func(o *snapshot.Object, d *snapshot.Diagnostic) {
 			if d.Position == o.Source.Position {

@@ -22,6 +22,7 @@ import (
 	"github.com/chancery-gateway/chancery/runtime/settings"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
 	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/snapshot/consul"
 	"github.com/chancery-gateway/chancery/snapshot/files"
 )
 
@@ -103,7 +104,8 @@ func (a *app) gateway(ctx context.Context, o gateway.Options) error {
 	}
 	defer a.modules.Close()
 	o.Modules = a.modules
-	o.Settings, o.Version, o.Source, o.Envoy, o.EnvoyOutput = s, Version, governed(a.modules.Extend(o.Source), rules), envoy, a.out
+	withConsul := consul.New(a.modules.Extend(o.Source), consul.Options{Want: a.frontEnd().Consul, Logger: log})
+	o.Settings, o.Version, o.Source, o.Envoy, o.EnvoyOutput = s, Version, governed(withConsul, rules), envoy, a.out
 	o.NewCompiler = func() pipeline.Compiler { return a.newCompiler() }
 	o.Changed = func(appeared, vanished []snapshot.Diagnostic) { a.tell(log, appeared, vanished) }
 	err = gateway.Run(ctx, o)
