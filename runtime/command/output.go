@@ -15,6 +15,7 @@ import (
 	"github.com/chancery-gateway/chancery/runtime/settings"
 	"github.com/chancery-gateway/chancery/translators"
 	"github.com/chancery-gateway/chancery/translators/envoy"
+	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
 // emitted are the parts of a result, as --emit names them.
@@ -41,7 +42,7 @@ func (o output) part(w io.Writer, name string) error {
 	case "ads":
 		return envoy.WriteADS(w, r.Resources, envoy.Version(r.Resources))
 	case "clustermap":
-		return envoy.WriteClusterMap(w, r.Program, r.Resources)
+		return ir.WriteClusterMap(w, r.Program, r.Resources)
 	case "ir":
 		return r.Program.WriteJSON(w)
 	case "diagnostics":

@@ -93,7 +93,7 @@ func TestClusterMapAndADS(t *testing.T) {
 	prog := small()
 	out := clean(t, emit(t, prog))
 	var text bytes.Buffer
-	if err := WriteClusterMap(&text, prog, out.Resources); err != nil {
+	if err := ir.WriteClusterMap(&text, prog, out.Resources); err != nil {
 		t.Fatal(err)
 	}
 	compareGolden(t, "clustermap", text.Bytes())
@@ -113,7 +113,7 @@ func TestClusterMapAndADS(t *testing.T) {
 			t.Errorf("%v: %s, %v", empty, text.Bytes(), err)
 		}
 		text.Reset()
-		if err := WriteClusterMap(&text, prog, empty); err != nil || !json.Valid(text.Bytes()) {
+		if err := ir.WriteClusterMap(&text, prog, empty); err != nil || !json.Valid(text.Bytes()) {
 			t.Errorf("%v: %s, %v", empty, text.Bytes(), err)
 		}
 	}

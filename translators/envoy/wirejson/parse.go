@@ -1,6 +1,8 @@
 package wirejson
 
 import (
+	"slices"
+
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -12,10 +14,12 @@ type entry struct {
 	next  int32
 }
 
-// frame is what parse found of one message: heads[i] is the first entry of field i, tails follow behind; -1 for none.
+// frame is what parse found of one message: heads[i] is the place of the first entry of field i, counted from 1, 0 for none; tails
+// follow behind.
 type frame struct{ entries, heads, fields int }
 
-func (e *encoder) head(f frame, i int) int32 { return e.heads[f.heads+i] }
+// head returns the index of the first entry of field i, -1 for none.
+func (e *encoder) head(f frame, i int) int32 { return e.heads[f.heads+i] - 1 }
 
 func (e *encoder) pop(f frame) {
 	e.entries, e.heads = e.entries[:f.entries], e.heads[:f.heads]
@@ -29,9 +33,8 @@ func (e *encoder) parse(t *table, wire []byte) (frame, error) {
 	if e.levels++; e.levels > maxLevels {
 		return f, errDepth
 	}
-	for range 2 * f.fields {
-		e.heads = append(e.heads, -1)
-	}
+	e.heads = slices.Grow(e.heads, 2*f.fields)[:f.heads+2*f.fields]
+	clear(e.heads[f.heads:])
 	for len(wire) > 0 {
 		number, typ, n := consumeTag(wire)
 		if n < 0 {
@@ -74,8 +77,8 @@ func (e *encoder) parse(t *table, wire []byte) (frame, error) {
 			continue
 		}
 		for _, r := range fd.rivals {
-			if e.heads[f.heads+int(r)] >= 0 {
-				e.heads[f.heads+int(r)] = -1
+			if e.heads[f.heads+int(r)] > 0 {
+				e.heads[f.heads+int(r)] = 0
 				e.discarded++
 			}
 		}
@@ -83,10 +86,10 @@ func (e *encoder) parse(t *table, wire []byte) (frame, error) {
 		at := int32(len(e.entries))
 		e.entries = append(e.entries, x)
 		switch {
-		case *head < 0:
-			*head = at
+		case *head == 0:
+			*head = at + 1
 		case !fd.repeated && fd.kind != protoreflect.MessageKind:
-			*head = at
+			*head = at + 1
 			e.discarded++
 		default:
 			e.entries[*tail].next = at
