@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"github.com/chancery-gateway/chancery/runtime/supervisor"
 	"github.com/chancery-gateway/chancery/runtime/webhook"
 )
 
@@ -98,15 +99,23 @@ func (s *Server) Ready() error {
 	return s.trouble
 }
 
+func (s *Server) drain() time.Duration {
+	if s.Drain > 0 {
+		return s.Drain
+	}
+	return 5 * time.Second
+}
+
 func (s *Server) isEnding() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ending
 }
 
-// Serve answers reviews on one listener, over TLS, and probes on the other, if there is one, until ctx ends.
+// Serve answers reviews on one listener, over TLS, and probes on the other, if there is one, until ctx ends:
+// at once when somebody is in a hurry (supervisor.ErrHurry), else after Drain.
 func (s *Server) Serve(ctx context.Context, reviews, probes net.Listener) error {
-	errors := slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug)
+	faults := slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug)
 	asked := http.NewServeMux()
 	conversion := &Conversion{Log: s.Log}
 	asked.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
@@ -118,12 +127,12 @@ func (s *Server) Serve(ctx context.Context, reviews, probes net.Listener) error 
 	})
 	servers := []*http.Server{{
 		Handler: asked, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: s.Authority.Certificate}, ErrorLog: errors,
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: s.Authority.Certificate}, ErrorLog: faults,
 	}}
 	failed := make(chan error, 2)
 	go func() { failed <- servers[0].ServeTLS(reviews, "", "") }()
 	if probes != nil {
-		servers = append(servers, &http.Server{Handler: s.probes(), ReadHeaderTimeout: 5 * time.Second, ErrorLog: errors})
+		servers = append(servers, &http.Server{Handler: s.probes(), ReadHeaderTimeout: 5 * time.Second, ErrorLog: faults})
 		go func() { failed <- servers[1].Serve(probes) }()
 	}
 	looking, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -139,11 +148,9 @@ func (s *Server) Serve(ctx context.Context, reviews, probes net.Listener) error 
 		s.mu.Lock()
 		s.ending = true
 		s.mu.Unlock()
-		drain := s.Drain
-		if drain <= 0 {
-			drain = 5 * time.Second
+		if !errors.Is(context.Cause(ctx), supervisor.ErrHurry) {
+			time.Sleep(s.drain())
 		}
-		time.Sleep(drain)
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/chancery-gateway/chancery/runtime/apiext"
 	"github.com/chancery-gateway/chancery/runtime/gateway"
+	"github.com/chancery-gateway/chancery/runtime/supervisor"
 )
 
 // apiextFlags are the flags of apiext. The addresses are those that Emissary has.
@@ -116,11 +117,11 @@ func (a *app) answerConversions(ctx context.Context, config *rest.Config, log *s
 	if err != nil {
 		return nil, failure("client of the API server: %w", err)
 	}
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	serving, stop := context.WithCancelCause(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(serving, l, nil) }()
 	return func() {
-		stop()
+		stop(supervisor.ErrHurry) // the gateway has taken its time
 		if err := <-ended; err != nil {
 			log.Error("conversion reviews are not answered", "error", err)
 		}
