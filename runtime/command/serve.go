@@ -110,8 +110,9 @@ func (a *app) gateway(ctx context.Context, o gateway.Options) error {
 	o.Changed = func(appeared, vanished []snapshot.Diagnostic) { a.tell(log, appeared, vanished) }
 	err = gateway.Run(ctx, o)
 	var inUse *gateway.InUse
+	var fleet *gateway.FleetFault
 	switch {
-	case errors.As(err, &inUse):
+	case errors.As(err, &inUse), errors.As(err, &fleet):
 		return &status{exitUsage, err}
 	case err != nil:
 		return &status{exitFailure, err}

@@ -91,8 +91,9 @@ type Gateway struct {
 	updated  atomic.Int64 // time of the last publication, Unix nanoseconds
 	answered chan struct{}
 	save     chan uint64
-	rebooted chan struct{} // the bootstrap may have changed
-	proving  *proving      // nil without a validating Envoy
+	rebooted chan struct{}               // the bootstrap may have changed
+	fleet    func(context.Context) error // serves Envoys elsewhere; nil without any
+	proving  *proving                    // nil without a validating Envoy
 
 	mu         sync.Mutex
 	supervisor *supervisor.Supervisor
@@ -145,6 +146,13 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer probes.Close()
+	fleet, security, err := g.listenFleet()
+	if err != nil {
+		return err
+	}
+	if fleet != nil {
+		defer fleet.Close()
+	}
 	g.at = Addresses{ads.Addr(), probes.Addr()}
 	if at, ok := probes.Addr().(*net.TCPAddr); ok {
 		s.HealthPort = at.Port // by now the system has chosen one, where that was left to it
@@ -170,6 +178,9 @@ func Run(ctx context.Context, o Options) error {
 		Resolve: o.Source.Resolve, Changed: g.changed, Published: g.published,
 		Acknowledged: g.server.Acknowledged,
 	})
+	if fleet != nil {
+		g.fleet = func(ctx context.Context) error { return g.serveFleet(ctx, fleet, security) }
+	}
 	return g.run(ctx, ads, probes)
 }
 
@@ -186,6 +197,9 @@ func (g *Gateway) run(ctx context.Context, ads, probes net.Listener) error {
 		})
 	}
 	part("xDS server", func(ctx context.Context) error { return g.server.Serve(ctx, ads, nil) })
+	if g.fleet != nil {
+		part("xDS server of the fleet", g.fleet)
+	}
 	part("health server", func(ctx context.Context) error { return health.Serve(ctx, probes, g.handler()) })
 	part("pipeline", func(ctx context.Context) error { g.pipeline.Run(ctx); return nil })
 	part("source", func(ctx context.Context) error { return g.options.Source.Run(ctx, g.pipeline.Deliver) })

@@ -75,12 +75,18 @@ type Settings struct {
 	DrainTime        time.Duration
 	ShutdownGrace    time.Duration
 
-	ADSAddress    string
-	AdminPort     int
-	ReadyPort     int
-	HealthAddress string
-	HealthPort    int
-	HealthFamily  string
+	ADSAddress string
+	// FleetAddress is where Envoys elsewhere are served xDS, "" for nowhere; the files hold our certificate and key and the
+	// authorities of theirs, PEM.
+	FleetAddress     string
+	FleetCertificate string
+	FleetKey         string
+	FleetCA          string
+	AdminPort        int
+	ReadyPort        int
+	HealthAddress    string
+	HealthPort       int
+	HealthFamily     string
 
 	ReconfigMaxDelay time.Duration
 	FastReconfigure  bool
@@ -134,7 +140,11 @@ var definitions = []*Definition{
 	duration("drain-time", "10m", "how long Envoy drains connections of a listener that goes away, and keeps clusters to which nothing leads any more", time.Second, 24*time.Hour, func(s *Settings) *time.Duration { return &s.DrainTime }, Variable{"AMBASSADOR_DRAIN_TIME", seconds}),
 	duration("shutdown-grace", "10s", "how long requests in flight may take at the end, at most drain-time", 0, 24*time.Hour, func(s *Settings) *time.Duration { return &s.ShutdownGrace }),
 
-	hostPort("ads-address", "127.0.0.1:8003", "address of the xDS server", func(s *Settings) *string { return &s.ADSAddress }),
+	loopback("ads-address", "127.0.0.1:8003", "loopback address of the xDS server", func(s *Settings) *string { return &s.ADSAddress }),
+	optionalHostPort("fleet-address", "network address on which Envoys elsewhere are served xDS over mutual TLS; none without it", func(s *Settings) *string { return &s.FleetAddress }),
+	text("fleet-certificate", "", "file with the certificate that is shown to Envoys elsewhere (PEM)", func(s *Settings) *string { return &s.FleetCertificate }),
+	text("fleet-key", "", "file with the private key of that certificate (PEM)", func(s *Settings) *string { return &s.FleetKey }),
+	text("fleet-ca", "", "file with the authorities that sign the certificates of Envoys elsewhere (PEM)", func(s *Settings) *string { return &s.FleetCA }),
 	number("admin-port", "8001", "loopback port of Envoy's admin interface", 1, 65535, func(s *Settings) *int { return &s.AdminPort }),
 	number("ready-port", "8006", "loopback port of Envoy's ready listener", 1, 65535, func(s *Settings) *int { return &s.ReadyPort }, Variable{"AMBASSADOR_READY_PORT", readyPort}),
 	address("health-address", "0.0.0.0", "address of health, diagnostics and metrics", func(s *Settings) *string { return &s.HealthAddress }, "AMBASSADOR_HEALTHCHECK_BIND_ADDRESS"),
@@ -192,6 +202,22 @@ func hostPort(name, def, usage string, at func(*Settings) *string) *Definition {
 		*at(s) = v
 		return nil
 	}}
+}
+
+func loopback(name, def, usage string, at func(*Settings) *string) *Definition {
+	d := hostPort(name, def, usage, at)
+	read := d.read
+	d.Want = "a loopback address and port such as 127.0.0.1:8003; for Envoys elsewhere there is fleet-address"
+	d.read = func(s *Settings, v string) error {
+		if err := read(s, v); err != nil {
+			return err
+		}
+		if !netip.MustParseAddrPort(v).Addr().Unmap().IsLoopback() {
+			return fmt.Errorf("is no loopback address, and private keys go over it in clear text")
+		}
+		return nil
+	}
+	return d
 }
 
 func optionalHostPort(name, usage string, at func(*Settings) *string) *Definition {

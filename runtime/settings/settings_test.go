@@ -197,3 +197,16 @@ func TestUnused(t *testing.T) {
 		t.Errorf("unused:\n%s", all)
 	}
 }
+
+// TestKeysStayOnTheMachine: xDS in clear text is for this machine.
+func TestKeysStayOnTheMachine(t *testing.T) {
+	for at, want := range map[string]bool{"127.0.0.1:8003": true, "[::1]:8003": true, "[::ffff:127.0.0.1]:8003": true, "0.0.0.0:8003": false, "10.0.0.1:8003": false, "[::]:8003": false} {
+		_, err := load(t, []string{"--ads-address", at}, nil, "")
+		if (err == nil) != want {
+			t.Errorf("%s: %v", at, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "fleet-address") {
+			t.Errorf("%v does not say what would be right", err)
+		}
+	}
+}
