@@ -17,6 +17,7 @@ type guest = wasmtest.Guest
 var (
 	testManifest = wasmtest.Manifest
 	packed       = wasmtest.Packed
+	spin         = wasmtest.Spin
 )
 
 // withManifest returns a module whose manifest section is replaced by a text.

@@ -16,6 +16,7 @@ import (
 	. "github.com/chancery-gateway/chancery/wasm/internal/assemble"
 	"github.com/chancery-gateway/chancery/wasm/source"
 	"github.com/chancery-gateway/chancery/wasm/trust"
+	"github.com/chancery-gateway/chancery/wasm/wasmtest"
 )
 
 // memory is a source whose content a test changes.
@@ -356,11 +357,8 @@ func rootOf(t *testing.T, public []byte) *trust.Root {
 // counting is a module that keeps state: each call of an instance returns one more field.
 func counting(m abi.Manifest) []byte {
 	answer := setHeader("count-0")
-	digit := answerAt + strings.Index(answer, "count-") + len("count-")
-	return guest{Manifest: m, Answer: answer, Translate: Code(
-		Const32(int32(digit)), Const32(int32(digit)), Op(0x2d, 0, 0), Const32(1), Op(Add32), Op(0x3a, 0, 0),
-		packed(answerAt, uint32(len(answer))),
-	)}.Bytes()
+	digit := strings.Index(answer, "count-") + len("count-")
+	return guest{Manifest: m, Answer: answer, Translate: wasmtest.Counting(answer, digit)}.Bytes()
 }
 
 // sampleOf makes units the present input.

@@ -23,8 +23,6 @@ type hostile struct {
 	interpreted *snapshot.Code
 }
 
-var spin = Code(Loop(Br(0)), packed(0, 0))
-
 // exponential returns functions without loops that call each other 2^depth times.
 func exponential(depth int) func(*Module) {
 	return func(m *Module) {

@@ -17,6 +17,7 @@ import (
 	"github.com/chancery-gateway/chancery/wasm/fault"
 	. "github.com/chancery-gateway/chancery/wasm/internal/assemble"
 	"github.com/chancery-gateway/chancery/wasm/source"
+	"github.com/chancery-gateway/chancery/wasm/trust"
 )
 
 func TestRollback(t *testing.T) {
@@ -205,6 +206,44 @@ func TestTransientFailuresAreTriedAgain(t *testing.T) {
 	settle(t, h)
 	if s := find(t, h, "m"); s.Live == nil || note(t, runOne(h, unitOf("u", "a"))) != "up" {
 		t.Errorf("a failed fetch touched what is live: %+v", s)
+	}
+}
+
+// TestSignatureComesLater: a module that was refused for its signature is looked at again when it has another one, be it that
+// the file beside it changed, or that a web server has it.
+func TestSignatureComesLater(t *testing.T) {
+	private, public, err := trust.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := trust.ParsePrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	module := guest{Answer: setHeader("signed")}.Bytes()
+	info, err := Inspect(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature, err := trust.Sign(key, StatementOf(info), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, remote := range []bool{false, true} {
+		h := newTestHost(t, func(c *Config) { c.Trust, c.CacheDir = rootOf(t, public), filepath.Join(t.TempDir(), "cache") })
+		src := &memory{module: module, remote: remote}
+		if s := apply1(t, h, Spec{Name: "m", Source: src, Digest: &info.Digest, Grant: grantAll()}); s.Live != nil || !fault.Is(s.Candidate.Err, fault.Signature) {
+			t.Fatalf("without a signature: %+v", s.Candidate)
+		}
+		src.put(module, signature, nil)
+		h.Look()
+		settle(t, h)
+		if s := find(t, h, "m"); s.Live == nil || len(s.Candidate.Signers) != 1 {
+			t.Errorf("with a signature (remote: %v): %+v", remote, s.Candidate)
+		}
+		if err := h.Rollback("m"); !fault.Is(err, fault.NoPrevious) {
+			t.Error(err)
+		}
 	}
 }
 

@@ -43,7 +43,7 @@ type line struct {
 	since     time.Time
 	kept      []*module // newest first
 	candidate candidate
-	refused   map[string]refusedCandidate
+	refused   map[refusedKey]refusedCandidate
 	watching  *watching
 	busy      bool // a round runs, or is asked for
 }
@@ -59,6 +59,13 @@ type candidate struct {
 	signers []string
 }
 
+// refusedKey names a refused candidate: what one signature did not suffice for, another may. A version that was rolled back
+// is refused whatever its signature, which is then zero.
+type refusedKey struct {
+	digest    Digest
+	signature [sha256.Size]byte
+}
+
 // refusedCandidate is a candidate that need not be tried again with the same spec.
 type refusedCandidate struct {
 	stage   Stage
@@ -68,7 +75,7 @@ type refusedCandidate struct {
 }
 
 func newLine(h *Host, s Spec) *line {
-	l := &line{host: h, spec: s, print: fingerprint(&s), wake: make(chan struct{}, 1), refused: map[string]refusedCandidate{}}
+	l := &line{host: h, spec: s, print: fingerprint(&s), wake: make(chan struct{}, 1), refused: map[refusedKey]refusedCandidate{}}
 	l.ctx, l.cancel = context.WithCancel(h.ctx)
 	return l
 }
@@ -179,7 +186,7 @@ func (l *line) round() error {
 		if c.known || fault.IsTemporary(err) || c.info == nil && c.digest == (Digest{}) {
 			return err
 		}
-		l.refuse(c.digest, refusedCandidate{l.candidate.stage, l.candidate.version, err, l.candidate.shadow})
+		l.refuse(refusedKey{c.digest, c.signature}, refusedCandidate{l.candidate.stage, l.candidate.version, err, l.candidate.shadow})
 		h.log.Warn("module refused", "module", l.spec.Name, "digest", c.digest.Short(), "stage", string(l.candidate.stage), "error", err.Error())
 		return err
 	}
@@ -189,11 +196,11 @@ func (l *line) round() error {
 	return nil
 }
 
-func (l *line) refuse(d Digest, r refusedCandidate) {
+func (l *line) refuse(k refusedKey, r refusedCandidate) {
 	if len(l.refused) >= keptRefused {
 		clear(l.refused)
 	}
-	l.refused[d.String()] = r
+	l.refused[k] = r
 }
 
 // attempt is one candidate on its way.
@@ -204,6 +211,9 @@ type attempt struct {
 	digest Digest
 	info   *Info
 	known  bool // refused earlier for the same reason
+	// signature is a hash of the signatures; cached says that they and the module were fetched earlier.
+	signature [sha256.Size]byte
+	cached    bool
 }
 
 // enter notes that the candidate reached a stage.
@@ -259,7 +269,11 @@ func (c *attempt) bring(ctx context.Context) (m *module, err error) {
 		return nil, fault.Retry(fault.Canceled, "the configuration changed meanwhile")
 	}
 	live := l.live
-	refused, known := l.refused[c.digest.String()]
+	c.signature = sha256.Sum256(artifact.Signature)
+	refused, known := l.refused[refusedKey{digest: c.digest}]
+	if !known {
+		refused, known = l.refused[refusedKey{c.digest, c.signature}]
+	}
 	if live != nil && live.code.info.Digest == c.digest && fingerprint(&live.spec) == c.print {
 		l.candidate = previous
 		if previous.stage != StagePromoted {
@@ -288,7 +302,7 @@ func (c *attempt) bring(ctx context.Context) (m *module, err error) {
 	manifest := c.info.Manifest
 	c.note(func(n *candidate) { n.version = manifest.Version })
 	c.enter(StageVerify)
-	if err := c.verify(artifact); err != nil {
+	if err := c.verify(ctx, artifact); err != nil {
 		return nil, err
 	}
 	c.enter(StageInspect)
@@ -332,27 +346,33 @@ func (c *attempt) fetch(ctx context.Context) (*source.Artifact, error) {
 	h := c.line.host
 	if d := c.spec.Digest; d != nil && c.spec.Source.Remote() {
 		if module, signature := h.cache.load(*d); module != nil {
+			c.cached = true
 			return &source.Artifact{Module: module, Signature: signature}, nil
 		}
 	}
-	a, err := c.spec.Source.Fetch(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if d := DigestOf(a.Module); c.spec.Source.Remote() && c.spec.Digest != nil && d == *c.spec.Digest {
-		if err := h.cache.store(d, a.Module, a.Signature); err != nil {
-			h.log.Warn("module not cached", "module", c.spec.Name, "error", err.Error())
-		}
-	}
-	return a, nil
+	return c.spec.Source.Fetch(ctx)
 }
 
-// verify judges signature and version.
-func (c *attempt) verify(a *source.Artifact) error {
+// verify judges signature and version. What a remote source had is kept once its signature is good.
+func (c *attempt) verify(ctx context.Context, a *source.Artifact) error {
 	h, m := c.line.host, c.info.Manifest
 	signers, err := h.config.Trust.Verify(a.Signature, StatementOf(c.info), h.config.Now())
+	if err != nil && c.cached { // the source may have another signature by now
+		fresh, failed := c.spec.Source.Fetch(ctx)
+		if failed != nil || DigestOf(fresh.Module) != c.digest {
+			return err
+		}
+		c.cached, c.signature = false, sha256.Sum256(fresh.Signature)
+		a = fresh
+		signers, err = h.config.Trust.Verify(a.Signature, StatementOf(c.info), h.config.Now())
+	}
 	if err != nil {
 		return err
+	}
+	if pinned := c.spec.Digest; c.spec.Source.Remote() && pinned != nil && !c.cached {
+		if err := h.cache.store(c.digest, a.Module, a.Signature); err != nil {
+			h.log.Warn("module not cached", "module", c.spec.Name, "error", err.Error())
+		}
 	}
 	c.note(func(n *candidate) { n.signers = signers })
 	offered, _ := parseVersion(m.Version)

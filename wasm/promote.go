@@ -76,7 +76,7 @@ func (l *line) rollback(reason error) error {
 	l.live.breaker.reset()
 	// Answers that the bad version gave are not fallen back on.
 	info := bad.code.info
-	l.refuse(info.Digest, refusedCandidate{StagePromoted, info.Manifest.Version, reason, l.candidate.shadow})
+	l.refuse(refusedKey{digest: info.Digest}, refusedCandidate{StagePromoted, info.Manifest.Version, reason, l.candidate.shadow})
 	l.candidate = candidate{digest: &info.Digest, version: info.Manifest.Version, stage: StagePromoted, err: reason, since: l.since, shadow: l.candidate.shadow}
 	l.host.log.Warn("module rolled back", "module", l.spec.Name, "from", info.Digest.Short(), "to", l.live.code.info.Digest.Short(), "reason", reason.Error())
 	l.host.drop(bad)

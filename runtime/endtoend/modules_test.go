@@ -20,7 +20,7 @@ import (
 func (g *gateway) modulesOf() (all []struct {
 	Name      string
 	Live      *struct{ Version, Digest string }
-	Candidate *struct{ Stage, Version, Code, Reason string }
+	Candidate *struct{ Digest, Stage, Version, Code, Reason string }
 }) {
 	g.t.Helper()
 	r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/ambassador/v0/diag/?json=true&filter=modules", g.health))

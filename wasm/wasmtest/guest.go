@@ -96,3 +96,15 @@ func (g Guest) Bytes() []byte {
 	}
 	return m.Bytes()
 }
+
+// Spin is code that never ends.
+var Spin = Code(Loop(Br(0)), Packed(0, 0))
+
+// Trap is code that traps.
+var Trap = Op(Unreachable)
+
+// Counting is the code of a translate that keeps state: the digit at a place of the answer goes up with every call.
+func Counting(answer string, digit int) []byte {
+	at := int32(AnswerAt + digit)
+	return Code(Const32(at), Const32(at), Op(0x2d, 0, 0), Const32(1), Op(Add32), Op(0x3a, 0, 0), Packed(AnswerAt, uint32(len(answer))))
+}
