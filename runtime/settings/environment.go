@@ -20,6 +20,8 @@ var withoutEffect = map[string]string{
 	"AMBASSADOR_CONFIG_BASE_DIR":         "nothing is read from or written to a base directory",
 	"AMBASSADOR_DEBUG_CLUSTER_CONFIG":    "every refused resource is reported",
 	"AMBASSADOR_DISABLE_SNAPSHOT_SERVER": "there is no snapshot server",
+	"AMBASSADOR_APIEXT_WAIT":             "kinds whose conversion does not work yet are waited for anyway",
+	"AMBASSADOR_APIEXT_WAIT_TIMEOUT":     "kinds whose conversion does not work yet are waited for anyway",
 	"AMBASSADOR_LOG_RESOURCES":           "use `chancery explain`",
 }
 
