@@ -33,10 +33,9 @@ func canonical(t *testing.T, object jsontext.Value) string {
 	return string(text)
 }
 
-// roundTrips checks everything that conversion promises of one object.
-func roundTrips(t *testing.T, kind, version string, d *dice) {
+// roundTrips checks everything that conversion promises of one object. The dice say which ways are taken.
+func roundTrips(t *testing.T, kind, version string, object jsontext.Value, d *dice) {
 	t.Helper()
-	object := d.specimen(kind, version)
 	want := canonical(t, object)
 	for _, by := range convertible[kind] {
 		there := convert(t, object, by)
@@ -130,7 +129,8 @@ func TestConversionLosesNothing(t *testing.T) {
 					for i := range text {
 						text[i] = byte(random.Uint32())
 					}
-					roundTrips(t, kind, version, &dice{bytes: slices.Clone(text)})
+					d := &dice{bytes: slices.Clone(text)}
+					roundTrips(t, kind, version, d.specimen(kind, version), d)
 				}
 			})
 		}
@@ -144,7 +144,38 @@ func FuzzConversionLosesNothing(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, k, v uint8, text []byte) {
 		kind := kinds[int(k)%len(kinds)]
-		roundTrips(t, kind, convertible[kind][int(v)%len(convertible[kind])], &dice{bytes: text})
+		version := convertible[kind][int(v)%len(convertible[kind])]
+		d := &dice{bytes: text}
+		roundTrips(t, kind, version, d.specimen(kind, version), d)
+	})
+}
+
+// FuzzConversionOfAnySpec is the same for specs that no schema describes.
+func FuzzConversionOfAnySpec(f *testing.F) {
+	kinds := kindsInOrder()
+	for i, spec := range []string{
+		`{"labels":{"d":[{"g":["x",{"a":{"header":"b"}},{"generic_key":"","v3Key":1}],"h":{}},[]],"e":{}},"tls":true,"service":"q","headers":{"x":true}}`,
+		`{"labels":[1],"host":{},"host_regex":"true","headers":["a"],"v2BoolHeaders":{"a":1},"cors":[{}]}`,
+		`{"labels":{"d":[{"v2Unrecognized":[{"v2Unrecognized":{"a":1}}]},{"g":[{"request_headers":{"key":"generic_key","header_name":"h"}}]}]}}`,
+		`{"ambassadorId":"x","ambassador_id":7,"tls":{"v3CRLSecret":"y","crl_secret":"z"},"selector":null,"mappingSelector":null}`,
+		`{"tag_headers":["a"],"custom_tags":null,"v3CustomTags":[],"config":"x"}`,
+		`{"v2ExplicitTLS":{"tls":"bool:true","serviceScheme":"http://"},"service":"HTTPS://a","tls":""}`, `[]`, `null`, `{"":""}`,
+	} {
+		f.Add(uint8(i), uint8(2), spec)
+		f.Add(uint8(8), uint8(i), spec)
+	}
+	f.Fuzz(func(t *testing.T, k, v uint8, spec string) {
+		text, ok := jsonobject.AppendCanonical(nil, jsontext.Value(spec))
+		if !ok || !jsontext.Value(text).IsValid() {
+			return
+		}
+		kind := kinds[int(k)%len(kinds)]
+		version := convertible[kind][int(v)%len(convertible[kind])]
+		object := `{"apiVersion":"getambassador.io/` + version + `","kind":"` + kind + `","metadata":{"name":"a"},"spec":` + string(text) + `}`
+		if strings.Contains(spec, `"edited"`) {
+			return // the name that the test itself uses
+		}
+		roundTrips(t, kind, version, jsontext.Value(object), &dice{bytes: []byte(spec)})
 	})
 }
 
