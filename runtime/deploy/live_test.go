@@ -203,8 +203,8 @@ func (g *gateway) answers(path string, status int, body string) time.Duration {
 	})
 }
 
-// metric returns the value of one of the program's own metrics.
-func (g *gateway) metric(name string) float64 {
+// metrics returns the program's measurements.
+func (g *gateway) metrics() string {
 	g.t.Helper()
 	r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/metrics", g.health))
 	if err != nil {
@@ -215,11 +215,17 @@ func (g *gateway) metric(name string) float64 {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\S+)$`).FindSubmatch(text)
+	return string(text)
+}
+
+// metric returns the value of one of the program's own metrics.
+func (g *gateway) metric(name string) float64 {
+	g.t.Helper()
+	m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\S+)$`).FindStringSubmatch(g.metrics())
 	if m == nil {
 		return 0
 	}
-	v, err := strconv.ParseFloat(string(m[1]), 64)
+	v, err := strconv.ParseFloat(m[1], 64)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -328,25 +334,17 @@ spec: {ports: [{name: http, port: 80, targetPort: http}]}
 	g := entrypoint(t, c.Config(), port, "--namespace", ns, "--single-namespace")
 	g.ready()
 
-	legs := []string{"lower", "link", "emit", "compile", "prove", "publish", "acknowledge"}
-	before := map[string]float64{}
-	for _, l := range legs {
-		before[l] = g.stage(l)
-	}
+	path, before := trace{}, g.stages()
 	begun := time.Now()
 	client.Apply(fmt.Sprintf(oneMapping, ns, "new"))
 	applied := time.Since(begun)
 	g.answers("/new/", 200, "one /new/")
-	took := time.Since(begun)
-	for _, l := range legs {
-		t.Logf("%-12s %8.2f ms", l, 1000*(g.stage(l)-before[l]))
-	}
-	t.Logf("%-12s %8.2f ms", "API write", float64(applied.Microseconds())/1000)
-	t.Logf("%-12s %8.2f ms from the begin of the write to the first answer", "all", float64(took.Microseconds())/1000)
+	path.add(applied, time.Since(begun), before, g.stages())
+	path.print(t)
 	told := kubetest.Eventually(t, 20*time.Second, "its status says so", func(context.Context) bool {
 		return state(t, client, "Mapping", ns, "new") == "Running"
 	})
-	t.Logf("%-12s %8.2f ms later", "status", float64(told.Microseconds())/1000)
+	t.Logf("the status says so %s later", told.Round(10*time.Microsecond))
 
 	t.Run("update", func(t *testing.T) {
 		client.Apply(strings.Replace(fmt.Sprintf(oneMapping, ns, "new"), "/new/", "/newer/", 1))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,53 @@ func median(all []time.Duration) string {
 	slices.Sort(all)
 	return fmt.Sprintf("median %s, worst %s", all[len(all)/2].Round(10*time.Microsecond), all[len(all)-1].Round(10*time.Microsecond))
 }
+
+// legs are the stages between the watch and the answer, in their order; those of the compile are parts of it.
+var legs = []string{"lower", "link", "emit", "compile", "prove", "publish", "acknowledge"}
+
+// trace gathers the time of each leg of many applies.
+type trace map[string][]time.Duration
+
+// add takes up one apply: the time of its write, the time to the answer, and the stages before and after.
+func (p trace) add(write, answer time.Duration, before, after map[string]float64) {
+	rest := answer
+	for _, l := range legs {
+		d := time.Duration((after[l] - before[l]) * float64(time.Second))
+		p[l] = append(p[l], d)
+		if l == "compile" || l == "prove" || l == "publish" {
+			rest -= d
+		}
+	}
+	p["write"] = append(p["write"], write)
+	p["rest"] = append(p["rest"], max(0, rest))
+	p["all"] = append(p["all"], answer)
+}
+
+func (p trace) print(t *testing.T) {
+	t.Helper()
+	t.Logf("%-40s %s", "write to the API server", median(p["write"]))
+	t.Logf("%-40s %s", "watch, snapshot, ADS, worker, answer", median(p["rest"]))
+	for _, l := range legs {
+		t.Logf("  %-38s %s", l, median(p[l]))
+	}
+	t.Logf("%-40s %s", "from the begin of the write to the answer", median(p["all"]))
+}
+
+// stages returns the seconds that each stage has taken so far.
+func (g *gateway) stages() map[string]float64 {
+	g.t.Helper()
+	all := map[string]float64{}
+	for _, m := range stageSum.FindAllStringSubmatch(g.metrics(), -1) {
+		v, err := strconv.ParseFloat(m[2], 64)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		all[m[1]] = v
+	}
+	return all
+}
+
+var stageSum = regexp.MustCompile(`(?m)^chancery_stage_duration_seconds_sum\{stage="(\w+)"\} (\S+)$`)
 
 // scaleVariable holds the number of Mappings and Services of the greater run, where the machine has the time: 5000 take
 // some minutes.
@@ -93,19 +141,18 @@ func TestAtScale(t *testing.T) {
 		g.answers("/always/", 200, "one")
 		time.Sleep(2 * time.Second)
 		var live, told []time.Duration
-		legs := []string{"lower", "link", "emit", "compile", "prove", "publish", "acknowledge"}
-		before := map[string]float64{}
-		for _, l := range legs {
-			before[l] = g.stage(l)
-		}
+		path := trace{}
 		compiles := g.metric("chancery_compiles_total")
 		const times = 100
 		for i := range times {
 			name := fmt.Sprintf("new%d-%d", made, i)
+			before := g.stages()
 			begun := time.Now()
 			client.Apply(fmt.Sprintf(oneMapping, ns, name))
+			written := time.Since(begun)
 			g.answers("/"+name+"/", 200, "one")
 			live = append(live, time.Since(begun))
+			path.add(written, live[len(live)-1], before, g.stages())
 			if i%10 == 0 {
 				kubetest.Eventually(t, 20*time.Second, "status", func(context.Context) bool { return state(t, client, "Mapping", ns, name) == "Running" })
 				told = append(told, time.Since(begun))
@@ -113,14 +160,10 @@ func TestAtScale(t *testing.T) {
 			time.Sleep(110 * time.Millisecond) // each is a change after quiet
 		}
 		t.Logf("%d Mappings: applied to answered: %s; to status: %s", made, median(live), median(told))
-		n := g.metric("chancery_compiles_total") - compiles
-		var parts []string
-		for _, l := range legs {
-			parts = append(parts, fmt.Sprintf("%s %.2f ms", l, 1000*(g.stage(l)-before[l])/n))
-		}
-		t.Logf("a compile: %s", strings.Join(parts, ", "))
+		path.print(t)
+		t.Logf("%v compiles for %d Mappings", g.metric("chancery_compiles_total")-compiles, times)
 		var moved []time.Duration
-		before["endpoints"] = g.stage("endpoints")
+		work := g.stage("endpoints")
 		compiles = g.metric("chancery_compiles_total")
 		_, two := backend(t, "two")
 		for i := range 20 {
@@ -134,7 +177,7 @@ func TestAtScale(t *testing.T) {
 			moved = append(moved, time.Since(begun))
 			time.Sleep(110 * time.Millisecond)
 		}
-		t.Logf("an endpoint changed: %s; work %.3f ms each, %v compiles", median(moved), 1000*(g.stage("endpoints")-before["endpoints"])/20, g.metric("chancery_compiles_total")-compiles)
+		t.Logf("an endpoint changed: %s; work %.3f ms each, %v compiles", median(moved), 1000*(g.stage("endpoints")-work)/20, g.metric("chancery_compiles_total")-compiles)
 		t.Logf("memory: %d MiB", g.memory())
 	}
 	measure()

@@ -115,9 +115,12 @@ func (g *Gateway) followAnswers(ctx context.Context) error {
 						s = r.Snapshot
 					}
 					help := "Envoy goes on with what it had before"
-					found = append(found, proof.Diagnostics(proof.NotAccepted, n.Text, help, n.Origins, s)...)
+					found = append(found, proof.Diagnostics(proof.NotAccepted, n.Text, help, g.blame(&n), s)...)
 				}
 			}
+		}
+		if len(found) == 0 {
+			g.agree(ctx)
 		}
 		g.pipeline.Add("refused", snapshot.SortDiagnostics(slices.Clone(found)))
 	}

@@ -98,6 +98,7 @@ type Gateway struct {
 	mu         sync.Mutex
 	supervisor *supervisor.Supervisor
 	version    string // Envoy's
+	agreement  agreement
 	running    []byte // the bootstrap with which it was started
 }
 
@@ -322,6 +323,7 @@ func (g *Gateway) observe(r *translators.Result) {
 // published is told of each publication by the pipeline.
 func (g *Gateway) published(r *translators.Result, publication uint64) {
 	if publication > 0 {
+		g.publish(r.Program, publication)
 		g.observe(r)
 		g.reboot()
 	}
