@@ -2,7 +2,9 @@ package supply
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
@@ -73,6 +75,11 @@ func (t tree) verify(k Key) error {
 	if config.Plugin != "" {
 		return fmt.Errorf("%s asks for the verifier %q", signatures, config.Plugin)
 	}
+	for _, token := range config.Signatures {
+		if signer := signerOf(token); signer != "" && signer != k.ID {
+			return fmt.Errorf("it is signed with key %q, not %q", signer, k.ID)
+		}
+	}
 	key := &bundle.KeyConfig{Key: k.PEM, Algorithm: alg}
 	files, err := bundle.VerifyBundleSignature(config, bundle.NewVerificationConfig(map[string]*bundle.KeyConfig{k.ID: key}, k.ID, "", nil))
 	if err != nil {
@@ -90,6 +97,20 @@ func (t tree) verify(k Key) error {
 		return fmt.Errorf("signed files are missing: %s", strings.Join(slices.Sorted(maps.Keys(files)), ", "))
 	}
 	return nil
+}
+
+// signerOf returns the name of the key that a signature gives itself, "" for none.
+func signerOf(token string) string {
+	var said struct {
+		Header string `json:"kid"`
+		Claim  string `json:"keyid"`
+	}
+	for _, part := range strings.SplitN(token, ".", 3)[:min(2, strings.Count(token, "."))] {
+		if text, err := base64.RawURLEncoding.DecodeString(part); err != nil || json.Unmarshal(text, &said) != nil {
+			return "" // no signature at all, as will be found
+		}
+	}
+	return cmp.Or(said.Header, said.Claim)
 }
 
 // Sign returns the .signatures.json of a folder, made with the private key (PEM).

@@ -159,7 +159,7 @@ func TestSignatures(t *testing.T) {
 	}{
 		"good":         {signed(func(string) {}), public, true},
 		"wrong key":    {signed(func(string) {}), other, false},
-		"wrong id":     {signed(func(string) {}), renamed, true}, // the id picks the key; there is one
+		"wrong id":     {signed(func(string) {}), renamed, false},
 		"no id":        {signed(func(string) {}), Key{PEM: public.PEM}, false},
 		"edited":       {signed(edit("a.rego", rego+"\n")), public, false},
 		"added":        {signed(edit("b.rego", rego)), public, false},

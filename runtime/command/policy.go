@@ -9,6 +9,7 @@ func (a *app) policyCommand() *cobra.Command {
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 		Args:  noCommand,
 	}
+	c.SuggestionsMinimumDistance = 2
 	c.AddCommand(a.policyTestCommand(), a.policyCheckCommand(), a.policyBenchCommand(), a.policyDiffCommand(), a.policyExplainCommand(),
 		a.policySchemaCommand(), a.policyDocsCommand(), a.policyCRDsCommand(), a.policySignCommand(), a.policyRollbackCommand())
 	return c

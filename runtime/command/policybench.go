@@ -49,6 +49,19 @@ when the fastest round is slower than the kept one by more than --threshold perc
 			return needPaths(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if format != "text" && format != "json" {
+				return usage("--format %q is not known; right is text or json", format)
+			}
+			var base policyBench
+			if against != "" {
+				text, err := os.ReadFile(against)
+				if err != nil {
+					return usage("--compare: %w", err)
+				}
+				if err := json.Unmarshal(text, &base); err != nil || base.Cold == 0 {
+					return usage("--compare: %s holds no figures", against)
+				}
+			}
 			s, err := a.readPolicies(c.Context(), args)
 			if err != nil {
 				return err
@@ -95,14 +108,6 @@ when the fastest round is slower than the kept one by more than --threshold perc
 			}
 			if against == "" {
 				return nil
-			}
-			text, err := os.ReadFile(against)
-			if err != nil {
-				return usage("--compare: %w", err)
-			}
-			var base policyBench
-			if err := json.Unmarshal(text, &base); err != nil || base.Cold == 0 {
-				return usage("--compare: %s holds no figures", against)
 			}
 			slower := 100 * (float64(b.Cold)/float64(base.Cold) - 1)
 			fmt.Fprintf(a.out, "%+.1f %% against %s\n", slower, against)

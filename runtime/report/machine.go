@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"net/url"
 	"path/filepath"
 	"strings"
 
@@ -79,6 +80,12 @@ func github(w io.Writer, ds []snapshot.Diagnostic, _ Options) error {
 		if d.Help != "" {
 			message += "\n" + d.Help
 		}
+		if d.Policy != "" {
+			message += "\npolicy " + d.Policy
+			if at := d.Rule.String(); at != "" {
+				message += ", " + at
+			}
+		}
 		if _, err := fmt.Fprintf(w, "::%s %s::%s\n", level[d.Severity], strings.Join(props, ","), data.Replace(message)); err != nil {
 			return err
 		}
@@ -139,12 +146,26 @@ func sarif(w io.Writer, ds []snapshot.Diagnostic, o Options) error {
 	type location struct {
 		Physical *physical `json:"physicalLocation,omitempty"`
 		Logical  []logical `json:"logicalLocations,omitempty"`
+		Message  *message  `json:"message,omitempty"`
+	}
+	place := func(p snapshot.Position) *physical {
+		if p.File == "" {
+			return nil
+		}
+		out := &physical{Artifact: artifact{(&url.URL{Path: filepath.ToSlash(p.File)}).EscapedPath()}}
+		if p.Line > 0 {
+			out.Region = &region{p.Line}
+		}
+		return out
 	}
 	type result struct {
 		RuleID    string     `json:"ruleId"`
 		Level     string     `json:"level"`
 		Message   message    `json:"message"`
 		Locations []location `json:"locations,omitempty"`
+		// Related is the policy's rule, Properties name the policy.
+		Related    []location        `json:"relatedLocations,omitempty"`
+		Properties map[string]string `json:"properties,omitempty"`
 	}
 	level := map[snapshot.Severity]string{snapshot.Error: "error", snapshot.Warning: "warning", snapshot.Info: "note"}
 	rules, results := []rule{}, []result{}
@@ -156,18 +177,18 @@ func sarif(w io.Writer, ds []snapshot.Diagnostic, o Options) error {
 		if d.Help != "" {
 			r.Message.Text += " (" + d.Help + ")"
 		}
-		var l location
-		if d.Position.File != "" {
-			l.Physical = &physical{Artifact: artifact{filepath.ToSlash(d.Position.File)}}
-			if d.Position.Line > 0 {
-				l.Physical.Region = &region{d.Position.Line}
-			}
-		}
+		l := location{Physical: place(d.Position)}
 		if d.Object != (snapshot.Ref{}) {
 			l.Logical = []logical{{FullyQualifiedName: strings.TrimSpace(about(d)), Kind: "object"}}
 		}
 		if l.Physical != nil || l.Logical != nil {
 			r.Locations = []location{l}
+		}
+		if d.Policy != "" {
+			r.Properties = map[string]string{"policy": d.Policy}
+			if at := place(d.Rule); at != nil {
+				r.Related = []location{{Physical: at, Message: &message{"the rule of policy " + d.Policy}}}
+			}
 		}
 		results = append(results, r)
 	}
