@@ -36,8 +36,9 @@ fuzz: ## let each fuzzer (of PACKAGES) look for new inputs for FUZZTIME
 	  for file in $$files; do { grep -oE '^func Fuzz[A-Za-z]+' "$$dir/$$file" || true; } | sed 's/^func //' | while read -r name; do \
 	    echo "== $$dir $$name"; (cd "$$dir" && $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) .); done; done; done
 
-soak: $(ENVOY) ## ten minutes of random edits, bad objects and kills under constant traffic
+soak: $(ENVOY) servers ## ten minutes each: random edits, bad objects and kills; churn among 5,000 Mappings of a cluster; a flood of pods; all under traffic
 	CHANCERY_SOAK=10m $(GO) test -count=1 -timeout 20m -v -run '^TestChaos$$' ./runtime/endtoend
+	CHANCERY_SOAK=10m DEPLOY_TEST_SCALE=5000 $(GO) test -count=1 -timeout 60m -v -run '^(TestAtScale|TestPodsFlood)$$' ./runtime/deploy
 
 lint: $(STATICCHECK) ## gofmt, go vet, staticcheck, and the rules of runtime/layout_test.go
 	@unformatted=$$(gofmt -l main.go runtime snapshot translators xds policies wasm .ci); \

@@ -10,7 +10,7 @@ import (
 
 // soakVariable makes the tests of churn as long as it says, such as 10m; without it they take as long as continuous
 // integration has the time for.
-const soakVariable = "DEPLOY_TEST_SOAK"
+const soakVariable = "CHANCERY_SOAK"
 
 // soak returns how long churn goes on.
 func soak(t testing.TB, usual time.Duration) time.Duration {
