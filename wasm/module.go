@@ -54,7 +54,7 @@ func newModule(spec Spec, c *code, now func() time.Time) (*module, error) {
 		scope:   scope{masks(m.Writes), masks(spec.Grant.Writes), spec.Grant.Namespaces},
 		memo:    newMemo(maxMemo),
 		breaker: newBreaker(now),
-		stats:   newStats(),
+		stats:   newStats(now),
 		record:  newRecorder(),
 		config:  config,
 	}

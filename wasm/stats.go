@@ -13,6 +13,10 @@ type stats struct {
 	mu sync.Mutex
 	Counts
 	logs []LogLine
+	// second is the one of the clock in which the last line was kept, lines how many were kept in it.
+	now    func() time.Time
+	second int64
+	lines  int
 }
 
 // Counts is the work of a module since it was loaded.
@@ -39,10 +43,15 @@ type LogLine struct {
 	Text  string
 }
 
-// keptLogs is the number of log lines that a module's status shows.
-const keptLogs = 50
+// keptLogs is the number of log lines that a module's status shows, logRate how many lines of a second are kept at all.
+const (
+	keptLogs = 50
+	logRate  = 100
+)
 
-func newStats() *stats { return &stats{Counts: Counts{Errors: map[string]int64{}}} }
+func newStats(now func() time.Time) *stats {
+	return &stats{Counts: Counts{Errors: map[string]int64{}}, now: now}
+}
 
 func (s *stats) spent(u usage) {
 	s.mu.Lock()
@@ -86,9 +95,14 @@ func (s *stats) collect(b *sandbox) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.LogLines += int64(len(b.logs))
-	s.LogLost += int64(b.lost)
-	for _, l := range b.logs {
+	if now := s.now().Unix(); now != s.second {
+		s.second, s.lines = now, 0
+	}
+	keep := min(len(b.logs), logRate-s.lines)
+	s.lines += keep
+	s.LogLines += int64(keep)
+	s.LogLost += int64(b.lost + len(b.logs) - keep)
+	for _, l := range b.logs[:keep] {
 		s.logs = append(s.logs, LogLine{l.level, l.text})
 	}
 	if over := len(s.logs) - keptLogs; over > 0 {

@@ -141,51 +141,5 @@ func (m *Modules) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// collector measures modules whenever it is asked.
-type collector struct{ modules *Modules }
-
-var (
-	descLive   = prometheus.NewDesc("chancery_module_live", "1 while a version of the module is live.", []string{"module", "version", "digest"}, nil)
-	descCalls  = prometheus.NewDesc("chancery_module_units_total", "Units, by what became of them: called, remembered, kept, skipped, blocked.", []string{"module", "outcome"}, nil)
-	descErrors = prometheus.NewDesc("chancery_module_errors_total", "Failures by code.", []string{"module", "code"}, nil)
-	descTime   = prometheus.NewDesc("chancery_module_seconds_total", "Time in the module.", []string{"module"}, nil)
-	descFuel   = prometheus.NewDesc("chancery_module_fuel_total", "Units of work of the module.", []string{"module"}, nil)
-	descOpen   = prometheus.NewDesc("chancery_module_suspended", "1 while the module is not called, after failures.", []string{"module"}, nil)
-)
-
 // Collector returns the measurements of all modules.
-func (m *Modules) Collector() prometheus.Collector { return collector{m} }
-
-// Describe implements prometheus.Collector.
-func (c collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descLive, descCalls, descErrors, descTime, descFuel, descOpen} {
-		out <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c collector) Collect(out chan<- prometheus.Metric) {
-	for _, s := range c.modules.host.Status() {
-		counter := func(d *prometheus.Desc, v float64, labels ...string) {
-			out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, append([]string{s.Name}, labels...)...)
-		}
-		if s.Live == nil {
-			continue
-		}
-		out <- prometheus.MustNewConstMetric(descLive, prometheus.GaugeValue, 1, s.Name, s.Live.Version, s.Live.Digest.Short())
-		open := 0.0
-		if s.Breaker == wasm.Open {
-			open = 1
-		}
-		out <- prometheus.MustNewConstMetric(descOpen, prometheus.GaugeValue, open, s.Name)
-		n := s.Counts
-		for outcome, v := range map[string]int64{"called": n.Calls, "remembered": n.Remembered, "kept": n.Kept, "skipped": n.Skipped, "blocked": n.Blocked} {
-			counter(descCalls, float64(v), outcome)
-		}
-		for code, v := range n.Errors {
-			counter(descErrors, float64(v), code)
-		}
-		counter(descTime, n.Time.Seconds())
-		counter(descFuel, float64(n.Fuel))
-	}
-}
+func (m *Modules) Collector() prometheus.Collector { return wasm.Metrics{Host: m.host} }
