@@ -114,7 +114,8 @@ var written = []string{ir.TypeEndpoint, ir.TypeCluster, ir.TypeRouteConfig, ir.T
 
 type rewrittenResource struct {
 	units []*ir.Unit
-	used  bool
+	// shown: the units have been among those that are to be proven.
+	shown, used bool
 }
 
 // extend adds what the extension makes of objects of unknown kinds.
@@ -239,8 +240,7 @@ func (c *Compiler) rewrite(x Extension, s *snapshot.Snapshot, out *envoy.Output)
 					continue
 				}
 				w := e.rewritten[r]
-				isNew := w == nil
-				if isNew {
+				if w == nil {
 					w = &rewrittenResource{units: envoy.Pieces(r)}
 					e.rewritten[r] = w
 				}
@@ -250,12 +250,8 @@ func (c *Compiler) rewrite(x Extension, s *snapshot.Snapshot, out *envoy.Output)
 					text = c.emitter.Against(r, around)
 				}
 				if text == "" {
-					if isNew {
-						out.Changed = append(out.Changed, w.units...)
-					}
 					continue
 				}
-				delete(e.rewritten, r) // not shown
 				found = append(found, x.Refused(r, text)...)
 				if was := former[r.Type+"\x00"+r.Name]; was != nil {
 					final[url][i] = was
@@ -264,6 +260,12 @@ func (c *Compiler) rewrite(x Extension, s *snapshot.Snapshot, out *envoy.Output)
 				}
 				again = true
 				break
+			}
+		}
+		for _, r := range final[url] {
+			if w := e.rewritten[r]; w != nil && !w.shown {
+				w.shown = true
+				out.Changed = append(out.Changed, w.units...)
 			}
 		}
 	}

@@ -39,15 +39,17 @@ func BenchmarkMarshalOnly(b *testing.B) {
 // cpuTime reports the process' own time (user and system, collector included) per operation, which a busy machine does not distort.
 func cpuTime(b *testing.B) func() {
 	b.Helper()
-	used := func() time.Duration {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			b.Fatal(err)
-		}
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	start := processTime(b)
+	return func() { b.ReportMetric(float64((processTime(b)-start).Nanoseconds())/float64(b.N), "cpu-ns/op") }
+}
+
+func processTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
 	}
-	start := used()
-	return func() { b.ReportMetric(float64((used()-start).Nanoseconds())/float64(b.N), "cpu-ns/op") }
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func marshalOnly(b *testing.B, m proto.Message) {

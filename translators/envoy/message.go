@@ -37,135 +37,205 @@ type Violation struct {
 
 func (v *Violation) Error() string { return strings.TrimPrefix(v.Path+": "+v.Message, ": ") }
 
-// each calls do for a message and every one inside, packed ones too. broken is told of what cannot be unpacked.
-func each(path string, m protoreflect.Message, do func(path string, m proto.Message, packed bool), broken func(path string, err error)) {
-	visit(path, m, false, do, broken)
+// walker visits a message and every one inside, packed ones too, and knows where it is.
+type walker struct {
+	path []step
+	// do is called for each message, broken, which may be nil, for what cannot be unpacked.
+	do     func(m proto.Message, packed bool)
+	broken func(err error)
 }
 
-func visit(path string, m protoreflect.Message, packed bool, do func(path string, m proto.Message, packed bool), broken func(path string, err error)) {
-	if a, ok := m.Interface().(*anypb.Any); ok {
-		inner, err := a.UnmarshalNew()
-		if err != nil {
-			if broken != nil {
-				broken(path, err)
-			}
-			return
+// step is a field on the way: a member of a list or of a map where that is what it holds.
+type step struct {
+	name  protoreflect.Name
+	index int
+	key   string
+	kind  stepKind
+}
+
+type stepKind uint8
+
+const (
+	plainStep stepKind = iota
+	listStep
+	mapStep
+)
+
+// at returns where the walker is, as in "virtual_hosts[0].routes[2]".
+func (w *walker) at() string {
+	var b strings.Builder
+	for i, s := range w.path {
+		if i > 0 {
+			b.WriteByte('.')
 		}
-		visit(path, inner.ProtoReflect(), true, do, broken)
+		b.WriteString(string(s.name))
+		switch s.kind {
+		case listStep:
+			fmt.Fprintf(&b, "[%d]", s.index)
+		case mapStep:
+			b.WriteString("[" + s.key + "]")
+		}
+	}
+	return b.String()
+}
+
+func (w *walker) walk(m protoreflect.Message, packed bool) {
+	x := m.Interface()
+	if a, ok := x.(*anypb.Any); ok {
+		inner, err := a.UnmarshalNew()
+		if err == nil {
+			w.walk(inner.ProtoReflect(), true)
+		} else if w.broken != nil {
+			w.broken(err)
+		}
 		return
 	}
-	do(path, m.Interface(), packed)
+	w.do(x, packed)
 	m.Range(func(d protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
 		case d.IsMap():
 			if d.MapValue().Kind() == protoreflect.MessageKind {
 				v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
-					visit(field(path, string(d.Name()))+"["+k.String()+"]", v.Message(), false, do, broken)
+					w.enter(step{name: d.Name(), key: k.String(), kind: mapStep}, v.Message())
 					return true
 				})
 			}
 		case d.Kind() != protoreflect.MessageKind:
 		case d.IsList():
-			for i := range v.List().Len() {
-				visit(fmt.Sprintf("%s[%d]", field(path, string(d.Name())), i), v.List().Get(i).Message(), false, do, broken)
+			list := v.List()
+			for i := range list.Len() {
+				w.enter(step{name: d.Name(), index: i, kind: listStep}, list.Get(i).Message())
 			}
 		default:
-			visit(field(path, string(d.Name())), v.Message(), false, do, broken)
+			w.enter(step{name: d.Name()}, v.Message())
 		}
 		return true
 	})
 }
 
-func field(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }
+func (w *walker) enter(s step, m protoreflect.Message) {
+	w.path = append(w.path, s)
+	w.walk(m, false)
+	w.path = w.path[:len(w.path)-1]
+}
+
+func field(path, name string) string {
+	switch {
+	case path == "":
+		return name
+	case name == "":
+		return path
+	}
+	return path + "." + name
+}
+
+// below puts the faults from the nth on below a path.
+func (f faults) below(n int, path string) {
+	for i := range f[n:] {
+		f[n+i].path = field(path, f[n+i].path)
+	}
+}
 
 // message applies every rule that a message can be judged by alone: Envoy's protobuf rules, in packed messages too, and those
 // that Envoy lacks.
 func (f *faults) message(m validated) {
 	f.check("", m)
-	each("", m.ProtoReflect(), func(path string, m proto.Message, packed bool) {
+	w := &walker{}
+	w.do = func(m proto.Message, packed bool) {
+		n := len(*f)
 		if v, ok := m.(validated); ok && packed {
-			f.check(path, v)
+			f.check("", v)
 		}
-		f.routing(path, m)
-		f.upstream(path, m)
-		f.downstream(path, m)
-	}, func(path string, err error) { f.add(codeRule, path, "%s", err) })
+		f.routing(m)
+		f.upstream(m, len(w.path) == 0)
+		f.downstream(m)
+		if len(*f) > n {
+			f.below(n, w.at())
+		}
+	}
+	w.broken = func(err error) { f.add(codeRule, w.at(), "%s", err) }
+	w.walk(m.ProtoReflect(), false)
 }
 
 // routing applies the rules of route tables.
-func (f *faults) routing(path string, m proto.Message) {
+func (f *faults) routing(m proto.Message) {
 	switch m := m.(type) {
 	case *routev3.RouteConfiguration:
-		f.headers(path, m.RequestHeadersToAdd, m.RequestHeadersToRemove, m.ResponseHeadersToAdd, m.ResponseHeadersToRemove)
-		f.virtualHosts(path, m.VirtualHosts)
+		f.headers(m.RequestHeadersToAdd, m.RequestHeadersToRemove, m.ResponseHeadersToAdd, m.ResponseHeadersToRemove)
+		f.virtualHosts(m.VirtualHosts)
 	case *routev3.VirtualHost:
-		f.headers(path, m.RequestHeadersToAdd, m.RequestHeadersToRemove, m.ResponseHeadersToAdd, m.ResponseHeadersToRemove)
+		f.headers(m.RequestHeadersToAdd, m.RequestHeadersToRemove, m.ResponseHeadersToAdd, m.ResponseHeadersToRemove)
 		for i, d := range m.Domains {
-			domain(fmt.Sprintf("%s[%d]", field(path, "domains"), i), d, f)
+			n := len(*f)
+			if domain("", d, f); len(*f) > n {
+				f.below(n, fmt.Sprintf("domains[%d]", i))
+			}
 		}
 	case *routev3.Route:
-		f.headers(path, m.RequestHeadersToAdd, m.RequestHeadersToRemove, m.ResponseHeadersToAdd, m.ResponseHeadersToRemove)
+		f.headers(m.RequestHeadersToAdd, m.RequestHeadersToRemove, m.ResponseHeadersToAdd, m.ResponseHeadersToRemove)
 	case *routev3.WeightedCluster_ClusterWeight:
-		f.headers(path, m.RequestHeadersToAdd, m.RequestHeadersToRemove, m.ResponseHeadersToAdd, m.ResponseHeadersToRemove)
+		f.headers(m.RequestHeadersToAdd, m.RequestHeadersToRemove, m.ResponseHeadersToAdd, m.ResponseHeadersToRemove)
 	case *routev3.HeaderMatcher:
 		if !token(strings.TrimPrefix(m.Name, ":")) {
-			f.add(codeHeaderName, field(path, "name"), "%q is no header name", m.Name)
+			f.add(codeHeaderName, "name", "%q is no header name", m.Name)
 		}
 	case *routev3.RetryPolicy:
 		if m.RetryOn != "" {
-			retryOn(field(path, "retry_on"), m.RetryOn, f)
+			retryOn("retry_on", m.RetryOn, f)
 		}
 	case *routev3.RouteAction_HashPolicy_Header:
 		if !token(m.HeaderName) {
-			f.add(codeHeaderName, field(path, "header_name"), "%q is no header name", m.HeaderName)
+			f.add(codeHeaderName, "header_name", "%q is no header name", m.HeaderName)
 		}
 	case *typev3.FractionalPercent:
 		if whole := map[typev3.FractionalPercent_DenominatorType]uint32{0: 100, 1: 10_000, 2: 1_000_000}[m.Denominator]; m.Numerator > whole {
-			f.add(codeValue, path, "%d of %d is more than everything", m.Numerator, whole)
+			f.add(codeValue, "", "%d of %d is more than everything", m.Numerator, whole)
 		}
 	case *matcherv3.RegexMatcher:
-		parseRegex(field(path, "regex"), m.Regex, f)
+		parseRegex("regex", m.Regex, f)
 	case *matcherv3.RegexMatchAndSubstitute:
-		substitution(path, &ir.RegexRewrite{Pattern: m.GetPattern().GetRegex(), Substitution: m.Substitution}, f)
+		substitution("", &ir.RegexRewrite{Pattern: m.GetPattern().GetRegex(), Substitution: m.Substitution}, f)
 	}
 }
 
 // virtualHosts refuses names and domains that stand twice.
-func (f *faults) virtualHosts(path string, hosts []*routev3.VirtualHost) {
+func (f *faults) virtualHosts(hosts []*routev3.VirtualHost) {
 	names, domains := map[string]int{}, map[string]string{}
 	for i, v := range hosts {
-		at := fmt.Sprintf("%s[%d]", field(path, "virtual_hosts"), i)
 		if first, taken := names[v.Name]; taken {
-			f.add(codeDuplicate, at+".name", "virtual host %d has the name %q too", first, v.Name)
+			f.add(codeDuplicate, fmt.Sprintf("virtual_hosts[%d].name", i), "virtual host %d has the name %q too", first, v.Name)
 		}
 		names[v.Name] = i
 		for _, d := range v.Domains {
 			low := strings.ToLower(d)
 			if first, taken := domains[low]; taken {
-				f.add(codeDomain, at+".domains", "virtual host %q has %q too", first, d)
+				f.add(codeDomain, fmt.Sprintf("virtual_hosts[%d].domains", i), "virtual host %q has %q too", first, d)
 			}
 			domains[low] = v.Name
 		}
 	}
 }
 
-func (f *faults) headers(path string, request []*corev3.HeaderValueOption, requestOff []string, response []*corev3.HeaderValueOption, responseOff []string) {
+func (f *faults) headers(request []*corev3.HeaderValueOption, requestOff []string, response []*corev3.HeaderValueOption, responseOff []string) {
 	add := func(side string, list []*corev3.HeaderValueOption) {
 		for i, o := range list {
-			at := fmt.Sprintf("%s[%d].header", field(path, side+"_headers_to_add"), i)
+			n := len(*f)
 			h := ir.HeaderValue{Name: o.GetHeader().GetKey(), Value: o.GetHeader().GetValue()}
-			changeable(at+".key", h.Name, f)
-			printable(at+".value", &h, f)
-			format(at+".value", h.Value, f)
+			changeable("key", h.Name, f)
+			printable("value", &h, f)
+			format("value", h.Value, f)
+			if len(*f) > n {
+				f.below(n, fmt.Sprintf("%s_headers_to_add[%d].header", side, i))
+			}
 		}
 	}
 	add("request", request)
 	add("response", response)
 	for _, n := range requestOff {
-		changeable(field(path, "request_headers_to_remove"), n, f)
+		changeable("request_headers_to_remove", n, f)
 	}
 	for _, n := range responseOff {
-		changeable(field(path, "response_headers_to_remove"), n, f)
+		changeable("response_headers_to_remove", n, f)
 	}
 }
 
@@ -180,94 +250,94 @@ func (f *faults) table(path string, size uint64) {
 }
 
 // upstream applies the rules of clusters and endpoints.
-func (f *faults) upstream(path string, m proto.Message) {
+// root says that the message is a resource of its own.
+func (f *faults) upstream(m proto.Message, root bool) {
 	switch m := m.(type) {
 	case *clusterv3.Cluster:
 		if reserved(m.Name) {
-			f.add(codeReserved, field(path, "name"), "%q is one of Chancery's own clusters", m.Name)
+			f.add(codeReserved, "name", "%q is one of Chancery's own clusters", m.Name)
 		}
 	case *clusterv3.CircuitBreakers:
 		seen := map[corev3.RoutingPriority]bool{}
 		for _, t := range m.Thresholds {
 			if seen[t.Priority] {
-				f.add(codeValue, field(path, "thresholds"), "priority %s stands twice", t.Priority)
+				f.add(codeValue, "thresholds", "priority %s stands twice", t.Priority)
 			}
 			seen[t.Priority] = true
 		}
 	case *clusterv3.Cluster_RingHashLbConfig:
-		f.table(field(path, "minimum_ring_size"), m.GetMinimumRingSize().GetValue())
+		f.table("minimum_ring_size", m.GetMinimumRingSize().GetValue())
 	case *ringv3.RingHash:
-		f.table(field(path, "minimum_ring_size"), m.GetMinimumRingSize().GetValue())
+		f.table("minimum_ring_size", m.GetMinimumRingSize().GetValue())
 	case *clusterv3.Cluster_MaglevLbConfig:
-		f.table(field(path, "table_size"), m.GetTableSize().GetValue())
+		f.table("table_size", m.GetTableSize().GetValue())
 	case *maglevv3.Maglev:
-		f.table(field(path, "table_size"), m.GetTableSize().GetValue())
+		f.table("table_size", m.GetTableSize().GetValue())
 	case *endpointv3.ClusterLoadAssignment:
-		f.endpoints(path, m)
+		f.endpoints(m, root)
 	}
 }
 
 // endpoints refuses gaps between priorities, weights that overflow, and, in a set of its own, names.
-func (f *faults) endpoints(path string, m *endpointv3.ClusterLoadAssignment) {
+func (f *faults) endpoints(m *endpointv3.ClusterLoadAssignment, own bool) {
 	weights, highest := map[uint32]uint64{}, uint32(0)
 	for i, l := range m.Endpoints {
-		at := fmt.Sprintf("%s[%d]", field(path, "endpoints"), i)
 		weights[l.Priority] += uint64(l.GetLoadBalancingWeight().GetValue())
 		highest = max(highest, l.Priority)
 		sum := uint64(0)
 		for _, e := range l.LbEndpoints {
 			sum += uint64(e.GetLoadBalancingWeight().GetValue())
 			a := e.GetEndpoint().GetAddress().GetSocketAddress()
-			if _, err := netip.ParseAddr(a.GetAddress()); err != nil && a != nil && path == "" {
-				f.add(codeValue, at+".lb_endpoints", "%q is no IP address", a.Address)
+			if _, err := netip.ParseAddr(a.GetAddress()); err != nil && a != nil && own {
+				f.add(codeValue, fmt.Sprintf("endpoints[%d].lb_endpoints", i), "%q is no IP address", a.Address)
 			}
 		}
 		if sum > 1<<32-1 {
-			f.add(codeWeights, at+".lb_endpoints", "the sum of the weights is above 4294967295")
+			f.add(codeWeights, fmt.Sprintf("endpoints[%d].lb_endpoints", i), "the sum of the weights is above 4294967295")
 		}
 	}
 	for p := range highest {
 		if _, there := weights[p]; !there {
-			f.add(codeValue, field(path, "endpoints"), "there is a priority %d but none of %d; Envoy would never use it", highest, p)
+			f.add(codeValue, "endpoints", "there is a priority %d but none of %d; Envoy would never use it", highest, p)
 			break
 		}
 	}
 	for _, sum := range weights {
 		if sum > 1<<32-1 {
-			f.add(codeWeights, field(path, "endpoints"), "the sum of the weights is above 4294967295")
+			f.add(codeWeights, "endpoints", "the sum of the weights is above 4294967295")
 		}
 	}
 }
 
 // downstream applies the rules of listeners, and of what stands on both sides.
-func (f *faults) downstream(path string, m proto.Message) {
+func (f *faults) downstream(m proto.Message) {
 	switch m := m.(type) {
 	case *listenerv3.Listener:
-		f.serverNames(path, m)
-		f.chains(path, m)
+		f.serverNames(m)
+		f.chains(m)
 	case *hcmv3.HttpConnectionManager:
-		f.terminal(path, m)
+		f.terminal(m)
 	case *corev3.CidrRange:
 		a, err := netip.ParseAddr(m.AddressPrefix)
 		if bits := m.GetPrefixLen().GetValue(); err != nil || int64(bits) > int64(a.BitLen()) {
-			f.add(codeValue, path, "%s/%d is no range of addresses", m.AddressPrefix, bits)
+			f.add(codeValue, "", "%s/%d is no range of addresses", m.AddressPrefix, bits)
 		}
 	case *tlsv3.TlsParameters:
-		tlsRange(path, m.TlsMinimumProtocolVersion, m.TlsMaximumProtocolVersion, f)
+		tlsRange("", m.TlsMinimumProtocolVersion, m.TlsMaximumProtocolVersion, f)
 	case *corev3.DataSource:
 		if name := m.GetFilename(); name != "" {
-			file(field(path, "filename"), name, f)
+			file("filename", name, f)
 		}
 	case *filev3.FileAccessLog:
-		file(field(path, "path"), m.Path, f)
+		file("path", m.Path, f)
 	case *luav3.Lua:
-		script(field(path, "inline_code"), m.GetInlineCode(), f) //nolint:staticcheck // deprecated, but Envoy runs it
-		script(field(path, "default_source_code"), held(m.DefaultSourceCode), f)
+		script("inline_code", m.GetInlineCode(), f) //nolint:staticcheck // deprecated, but Envoy runs it
+		script("default_source_code", held(m.DefaultSourceCode), f)
 		for name, s := range m.SourceCodes {
-			script(field(path, "source_codes")+"["+name+"]", held(s), f)
+			script("source_codes["+name+"]", held(s), f)
 		}
 	case *luav3.LuaPerRoute:
-		script(field(path, "source_code"), held(m.GetSourceCode()), f)
+		script("source_code", held(m.GetSourceCode()), f)
 	}
 }
 
@@ -280,7 +350,7 @@ func held(s *corev3.DataSource) string {
 }
 
 // serverNames refuses a match by server name on a listener that does not look at TLS.
-func (f *faults) serverNames(path string, m *listenerv3.Listener) {
+func (f *faults) serverNames(m *listenerv3.Listener) {
 	for _, l := range m.ListenerFilters {
 		if strings.HasSuffix(l.GetTypedConfig().GetTypeUrl(), ".TlsInspector") {
 			return
@@ -291,7 +361,7 @@ func (f *faults) serverNames(path string, m *listenerv3.Listener) {
 	}
 	for i, c := range m.FilterChains {
 		if len(c.GetFilterChainMatch().GetServerNames()) > 0 {
-			f.add(codeInspector, fmt.Sprintf("%s[%d].filter_chain_match.server_names", field(path, "filter_chains"), i), "the listener does not look at TLS")
+			f.add(codeInspector, fmt.Sprintf("filter_chains[%d].filter_chain_match.server_names", i), "the listener does not look at TLS")
 		}
 	}
 }
@@ -300,15 +370,15 @@ func (f *faults) serverNames(path string, m *listenerv3.Listener) {
 const maxMatches = 10_000
 
 // chains refuses matches that take the same connections: Envoy refuses the whole listener for one.
-func (f *faults) chains(path string, m *listenerv3.Listener) {
+func (f *faults) chains(m *listenerv3.Listener) {
 	if len(m.FilterChains) == 0 && m.DefaultFilterChain == nil {
-		f.add(codeNoChain, field(path, "filter_chains"), "there is none")
+		f.add(codeNoChain, "filter_chains", "there is none")
 	}
 	owner := map[string]int{}
 	for i, c := range m.FilterChains {
 		for _, key := range combinations(c.GetFilterChainMatch()) {
 			if first, taken := owner[key]; taken {
-				f.add(codeChainMatch, fmt.Sprintf("%s[%d].filter_chain_match", field(path, "filter_chains"), i), "filter chain %q takes the same connections", m.FilterChains[first].Name)
+				f.add(codeChainMatch, fmt.Sprintf("filter_chains[%d].filter_chain_match", i), "filter chain %q takes the same connections", m.FilterChains[first].Name)
 				break
 			}
 			owner[key] = i
@@ -352,8 +422,8 @@ func combinations(m *listenerv3.FilterChainMatch) []string {
 }
 
 // terminal refuses a connection manager without a router at its end: Envoy takes one without any filter.
-func (f *faults) terminal(path string, m *hcmv3.HttpConnectionManager) {
+func (f *faults) terminal(m *hcmv3.HttpConnectionManager) {
 	if n := len(m.HttpFilters); n == 0 || !strings.HasSuffix(m.HttpFilters[n-1].GetTypedConfig().GetTypeUrl(), ".router.v3.Router") {
-		f.add(codeFilter, field(path, "http_filters"), "the last filter is not the router, so no request is answered")
+		f.add(codeFilter, "http_filters", "the last filter is not the router, so no request is answered")
 	}
 }

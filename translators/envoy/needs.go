@@ -55,7 +55,8 @@ func NeedsOf(r *ir.Resource) *Needs {
 	if r.Type == ir.TypeCluster && r.EndpointSet != "" {
 		n.refer(ir.TypeEndpoint, "endpoint set", r.EndpointSet)
 	}
-	each("", m.ProtoReflect(), func(_ string, m proto.Message, _ bool) { n.message(m) }, nil)
+	w := walker{do: func(m proto.Message, _ bool) { n.message(m) }}
+	w.walk(m.ProtoReflect(), false)
 	slices.SortFunc(n.references, func(a, b reference) int {
 		return cmp.Or(strings.Compare(a.url, b.url), strings.Compare(a.name, b.name))
 	})
