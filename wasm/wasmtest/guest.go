@@ -108,3 +108,13 @@ func Counting(answer string, digit int) []byte {
 	at := int32(AnswerAt + digit)
 	return Code(Const32(at), Const32(at), Op(0x2d, 0, 0), Const32(1), Op(Add32), Op(0x3a, 0, 0), Packed(AnswerAt, uint32(len(answer))))
 }
+
+// TrapEvery is the code of a translate that answers with nothing to do, and traps at every nth call of an instance.
+func TrapEvery(n int32) []byte {
+	const counter = 8
+	return Code(
+		Const32(counter), Const32(counter), Load32(0), Const32(1), Op(Add32), Store32(0),
+		Const32(counter), Load32(0), Const32(n), Op(0x4e), If(Op(Unreachable)), // i32.ge_s
+		Packed(0, 0),
+	)
+}
