@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/chancery-gateway/chancery/policies"
 	policy "github.com/chancery-gateway/chancery/policies/api"
 	"github.com/chancery-gateway/chancery/runtime/gateway"
 	"github.com/chancery-gateway/chancery/runtime/pipeline"
@@ -195,7 +196,7 @@ func (a *app) compileFor(ctx context.Context, trial *webhook.Trial, q *admission
 	}
 	for i := range out.Own {
 		d := out.Own[i]
-		if d.Policy != "" {
+		if d.Policy != "" && policies.Judged(o.GroupKind()) {
 			continue // said already
 		}
 		if d.Severity == snapshot.Error && webhook.OfOthers(d.Code) {

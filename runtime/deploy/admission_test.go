@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	policy "github.com/chancery-gateway/chancery/policies/api"
 	"github.com/chancery-gateway/chancery/runtime/command"
 	"github.com/chancery-gateway/chancery/runtime/webhook"
 	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
@@ -130,6 +131,25 @@ func TestPoliciesChangeObjectsAtTheDoor(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, author := guarded(t, c, client, ns, port, "--policies", dir)
+	definitions, err := policy.Definitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.Apply(string(definitions))
+	for spec, want := range map[string]string{
+		`library: timeouts_bounded`: "",
+		`library: nothing_such`:     "nothing_such",
+		`match: {kinds: [Mapping]}, rego: "package x\ndeny contains {"`: "rego",
+		`library: tls_floor, enforcment: warn`:                          "spec.enforcment",
+	} {
+		o := kubetest.Objects(t, fmt.Appendf(nil, "{apiVersion: chancery.dev/v1alpha1, kind: Policy, metadata: {name: bad, namespace: %s}, spec: {%s}}", ns, spec))[0]
+		_, err := author.Of(o).Create(t.Context(), o, metav1.CreateOptions{DryRun: []string{"All"}})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "[CH-POLICY-")) {
+			t.Errorf("a Policy of %s gives %v", spec, err)
+		} else {
+			t.Log(spec, err)
+		}
+	}
 	timeout := func(o *unstructured.Unstructured) string {
 		n, _, err := unstructured.NestedFieldNoCopy(o.Object, "spec", "timeout_ms")
 		return fmt.Sprintln(n, err, o.GetLabels()["checked/by"])
@@ -151,7 +171,7 @@ func TestPoliciesChangeObjectsAtTheDoor(t *testing.T) {
 			t.Errorf("%s is %s, and %s in generation %d when it is applied again; not %s", x.name, timeout(first), timeout(again), again.GetGeneration(), x.want)
 		}
 	}
-	_, err := author.TryApply(author.object("v3alpha1", "Mapping", "bypass", `hostname: "*", prefix: /b/, service: "http://127.0.0.1:1", bypass_auth: true`))
+	_, err = author.TryApply(author.object("v3alpha1", "Mapping", "bypass", `hostname: "*", prefix: /b/, service: "http://127.0.0.1:1", bypass_auth: true`))
 	for _, want := range []string{"Mapping/" + ns + "/bypass spec.bypass_auth: bypass_auth is not for you", "doors.rego:"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("a policy's refusal is %v, which lacks %q", err, want)
