@@ -160,3 +160,25 @@ func TestIngressesAreGivenTheAddressesOfTheService(t *testing.T) {
 		t.Errorf("the Ingress of another installation has %s", is)
 	}
 }
+
+func TestKindsWithoutNamespaceAreTold(t *testing.T) {
+	c, client, ns := bed(t)
+	definitions, err := policy.Definitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.Apply(string(definitions))
+	tenant := kubetest.Objects(t, fmt.Appendf(nil, "{apiVersion: chancery.dev/v1alpha1, kind: Tenant, metadata: {name: %[1]s}, spec: {owner: me, namespaces: [%[1]s]}}", ns))[0]
+	if _, err := client.TryApply(tenant); err != nil {
+		t.Fatal(err)
+	}
+	startFor(t, c, "tenants", "", ns, "one")
+	kubetest.Eventually(t, 20*time.Second, "the Tenant is told", func(context.Context) bool {
+		got, err := client.Of(tenant).Get(t.Context(), ns, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, _ := got.Object["status"].(map[string]any)
+		return strings.HasPrefix(condition(s, "Programmed"), "True Programmed 1")
+	})
+}
