@@ -154,35 +154,32 @@ func lost(kind string, spec, converted jsonobject.Object, back func(jsontext.Val
 
 // same reports whether two specs say the same in one unit of conversion.
 func same(kind, unit string, a, b jsonobject.Object) bool {
-	of := func(o jsonobject.Object) (n int) {
-		for _, m := range o {
-			if v2.Unit(kind, m.Name) == unit {
-				n++
-			}
+	n := 0
+	for _, m := range b {
+		if v2.Unit(kind, m.Name) == unit {
+			n++
 		}
-		return n
-	}
-	if of(a) != of(b) {
-		return false
 	}
 	for _, m := range a {
 		if v2.Unit(kind, m.Name) != unit {
 			continue
 		}
-		other := b.Get(m.Name)
-		if other == nil {
-			return false
-		}
-		if bytes.Equal(m.Value, other) {
-			continue
-		}
-		x, good := jsonobject.AppendCanonical(nil, m.Value)
-		y, alsoGood := jsonobject.AppendCanonical(nil, other)
-		if !good || !alsoGood || !bytes.Equal(x, y) {
+		n--
+		if other := b.Get(m.Name); other == nil || !equal(m.Value, other) {
 			return false
 		}
 	}
-	return true
+	return n == 0
+}
+
+// equal reports whether two values are the same JSON.
+func equal(a, b jsontext.Value) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, good := jsonobject.AppendCanonical(nil, a)
+	y, alsoGood := jsonobject.AppendCanonical(nil, b)
+	return good && alsoGood && bytes.Equal(x, y)
 }
 
 // readKept reads an annotation; one that somebody else wrote keeps nothing.

@@ -243,6 +243,34 @@ func TestConversionKeepsOnlyWhatItMust(t *testing.T) {
 	}
 }
 
+// What was kept does not undo what somebody changed in the other version.
+func TestAnEditOfWhatWasKeptCounts(t *testing.T) {
+	for _, x := range []struct{ name, kind, version, spec, other, edit, want string }{
+		{"host", "Mapping", "v2", `{"ambassador_id":"a","host":"*","prefix":"/","service":"s"}`, "v3alpha1", `{"hostname":"b"}`, `{"ambassador_id":"a","host":"b","prefix":"/","service":"s"}`},
+		{"hostname", "Mapping", "v3alpha1", `{"hostname":"a","host":"b","prefix":"/","service":"s","tls":""}`, "v2", `{"host":"c"}`, `{"hostname":"c","prefix":"/","service":"s","tls":""}`},
+		{"one label of two", "Mapping", "v2", `{"ambassador_id":[],"host":"a","labels":{"d":[{"g":[{"a":{"header":"x"},"b":{"header":"y"}}]}]}}`, "v3alpha1",
+			`{"labels":{"d":[{"g":[{"request_headers":{"key":"a","header_name":"z"}}]}]}}`, `{"ambassador_id":[],"host":"a","labels":{"d":[{"g":[{"a":{"header":"z"}}]}]}}`},
+		{"ids", "Module", "v2", `{"ambassador_id":"a","config":{}}`, "v3alpha1", `{"ambassador_id":["b"]}`, `{"ambassador_id":["--apiVersion-v3alpha1-only--b"],"config":{}}`},
+		{"ids that were absent", "Module", "v2", `{"config":{}}`, "v3alpha1", `{"ambassador_id":["b"]}`, `{"ambassador_id":["--apiVersion-v3alpha1-only--b"],"config":{}}`},
+		{"service", "TCPMapping", "v3alpha1", `{"ambassador_id":["a"],"service":"https://a","tls":"ctx","port":1}`, "v2", `{"service":"b"}`, `{"ambassador_id":["a"],"service":"b","tls":"ctx","v2ExplicitTLS":{},"port":1}`},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			object := jsontext.Value(`{"apiVersion":"getambassador.io/` + x.version + `","kind":"` + x.kind + `","metadata":{"name":"a"},"spec":` + x.spec + `}`)
+			o, _ := jsonobject.Parse(convert(t, object, x.other))
+			spec, _ := jsonobject.Parse(o.Get("spec"))
+			edit, _ := jsonobject.Parse(jsontext.Value(x.edit))
+			for _, m := range edit {
+				spec.Set(m.Name, m.Value)
+			}
+			o.Set("spec", spec.Encode())
+			back, _ := jsonobject.Parse(convert(t, o.Encode(), x.version))
+			if got := canonical(t, back.Get("spec")); got != canonical(t, jsontext.Value(x.want)) {
+				t.Errorf("got  %s\nwant %s", got, x.want)
+			}
+		})
+	}
+}
+
 // Nobody can make the annotation say what the spec does not.
 func TestConversionBelievesNoForgedAnnotation(t *testing.T) {
 	for _, forged := range []string{`{"spec":{"service":"https://evil"}}`, `{"spec":{"hostname":"evil"},"absent":["service"]}`, `{`, `7`, `{"spec":7,"absent":{"a":1}}`} {
