@@ -112,7 +112,12 @@ func Pieces(r *ir.Resource) []*ir.Unit {
 		if proto.Unmarshal(r.Value, m) != nil {
 			return nil
 		}
-		for _, v := range m.VirtualHosts {
+		hosts := m.VirtualHosts
+		m.VirtualHosts, m.ValidateClusters = nil, nil // which are there is known here, not where units are judged
+		if m.Name = ""; proto.Size(m) > 0 {
+			out = append(out, unit(ir.UnitRouteConfig, r.Name, m, nil))
+		}
+		for _, v := range hosts {
 			routes := v.Routes
 			v.Routes = nil
 			host := unit(ir.UnitHost, v.Name, v, []byte(r.Name))

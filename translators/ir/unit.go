@@ -9,6 +9,8 @@ const (
 	UnitRoute UnitKind = "route"
 	// UnitHost is a VirtualHost without its routes; Frame is its route configuration's name.
 	UnitHost UnitKind = "virtual host"
+	// UnitRouteConfig is a RouteConfiguration without virtual hosts, where it is more than a name.
+	UnitRouteConfig UnitKind = "route configuration"
 	// UnitCluster is a Cluster, UnitSecret a Secret.
 	UnitCluster UnitKind = "cluster"
 	UnitSecret  UnitKind = "secret"

@@ -43,6 +43,8 @@ func message(k ir.UnitKind) proto.Message {
 		return &routev3.Route{}
 	case ir.UnitHost:
 		return &routev3.VirtualHost{}
+	case ir.UnitRouteConfig:
+		return &routev3.RouteConfiguration{}
 	case ir.UnitCluster:
 		return &clusterv3.Cluster{}
 	case ir.UnitSecret:

@@ -1,6 +1,7 @@
 package validator
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ type judgement struct {
 }
 
 // order is the order of judgement: what others stand in or refer to comes first.
-var order = []ir.UnitKind{ir.UnitSecret, ir.UnitExtension, ir.UnitCluster, ir.UnitHost, ir.UnitRoute, ir.UnitListener, ir.UnitChain}
+var order = []ir.UnitKind{ir.UnitSecret, ir.UnitExtension, ir.UnitCluster, ir.UnitRouteConfig, ir.UnitHost, ir.UnitRoute, ir.UnitListener, ir.UnitChain}
 
 func (j *judgement) run(units []*ir.Unit) error {
 	byKind := map[ir.UnitKind][]*candidate{}
@@ -74,7 +75,12 @@ func (j *judgement) run(units []*ir.Unit) error {
 	if len(all) == 0 {
 		return nil
 	}
-	err := j.judge(all)
+	// Chains last: those in a listener whose head is refused are served nowhere, and would only share its fate.
+	chains := len(all) - len(byKind[ir.UnitChain])
+	err := j.judge(all[:chains])
+	if err == nil {
+		err = j.judge(slices.DeleteFunc(all[chains:], j.headless))
+	}
 	if err == nil {
 		return nil
 	}
@@ -84,6 +90,19 @@ func (j *judgement) run(units []*ir.Unit) error {
 		}
 	}
 	return err
+}
+
+// headless reports whether the head of a chain's listener has been refused.
+func (j *judgement) headless(c *candidate) bool {
+	if text, _ := j.v.cache.get(j.v.cache.keyOf(ir.UnitListener, nil, c.unit.Frame)); text != "" {
+		return true
+	}
+	for u := range j.out.Refused {
+		if u.Kind == ir.UnitListener && bytes.Equal(u.Value, c.unit.Frame) {
+			return true
+		}
+	}
+	return false
 }
 
 // settle records a verdict; text is "" for accepted.

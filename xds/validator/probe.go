@@ -67,7 +67,7 @@ func (o *Options) budget(units int) time.Duration {
 func chunked(cs []*candidate) [][]*candidate {
 	size := chunk
 	switch cs[0].unit.Kind {
-	case ir.UnitSecret, ir.UnitListener, ir.UnitExtension:
+	case ir.UnitSecret, ir.UnitListener, ir.UnitExtension, ir.UnitRouteConfig:
 		size = 1 // each has the probe name for itself
 	}
 	var out [][]*candidate
@@ -103,7 +103,7 @@ func (c *child) responses(cs []*candidate, serial uint64) (verdict, after *disco
 		return &discovery.DeltaDiscoveryResponse{TypeUrl: url, Resources: []*discovery.Resource{resource(url, name, value)}}
 	}
 	switch unit.Kind {
-	case ir.UnitRoute, ir.UnitHost:
+	case ir.UnitRoute, ir.UnitHost, ir.UnitRouteConfig:
 		return one(ir.TypeRouteConfig, probeRoutes, routeConfig(cs, serial)), nil
 	case ir.UnitExtension:
 		return one(ir.TypeExtension, probeExtension, named(cs[0].value(), probeExtension)),
@@ -153,9 +153,13 @@ func (c *child) withdrawals() []*discovery.DeltaDiscoveryResponse {
 func routeConfig(cs []*candidate, serial uint64) []byte {
 	b := encoded(&routev3.RouteConfiguration{Name: probeRoutes, ValidateClusters: wrapperspb.Bool(false)})
 	unique := "probe " + strconv.FormatUint(serial, 10)
-	if cs[0].unit.Kind == ir.UnitHost {
+	if kind := cs[0].unit.Kind; kind != ir.UnitRoute {
 		for _, x := range cs {
-			b = framed(b, fieldVirtualHosts, x.value())
+			if kind == ir.UnitHost {
+				b = framed(b, fieldVirtualHosts, x.value())
+			} else {
+				b = append(b, x.value()...) // one alone
+			}
 		}
 		return framed(b, fieldVirtualHosts, encoded(&routev3.VirtualHost{Name: unique, Domains: []string{"probe.invalid." + strconv.FormatUint(serial, 10)}}))
 	}

@@ -307,6 +307,15 @@ func writtenListeners(t *testing.T, cert, key, otherKey string) []writtenFault {
 		{"listener: port out of range", rule, `CH-ENVOY-001 address.socket_address.port_value`, `goo.gle/debug`, func(h *hand) {
 			h.listener.Address.GetSocketAddress().PortSpecifier = &corev3.SocketAddress_PortValue{PortValue: 70000}
 		}},
+		{"listener: its own access log that is a FIFO", asked, `no regular file but a FIFO`, hangs, func(h *hand) {
+			h.listener.AccessLog = []*accesslogv3.AccessLog{{Name: "envoy.access_loggers.file", ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: packed(&filev3.FileAccessLog{Path: fifo})}}}
+		}},
+		{"listener: its own access log that cannot be opened", asked, `/absent/log`, `/absent/log`, func(h *hand) {
+			h.listener.AccessLog = []*accesslogv3.AccessLog{{Name: "envoy.access_loggers.file", ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: packed(&filev3.FileAccessLog{Path: "/absent/log"})}}}
+		}},
+		{"listener: default chain with an unknown filter", asked, `(?i)registered|implementation`, `(?i)registered|implementation`, func(h *hand) {
+			h.listener.DefaultFilterChain = &listenerv3.FilterChain{Filters: []*listenerv3.Filter{{Name: "foo", ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: packed(buffer)}}}}
+		}},
 		{"listener: address of another", rule, `listener "guilty" has the same address`, notAsked, func(h *hand) {
 			h.listener.PerConnectionBufferLimitBytes = wrapperspb.UInt32(1 << 20)
 			h.added = append(h.added, another(h, 443))

@@ -189,6 +189,11 @@ func writtenRoutes() []writtenFault {
 			h.routes.VirtualHosts = append(h.routes.VirtualHosts, &routev3.VirtualHost{Name: "third", Domains: []string{"*"}})
 		}},
 		{"host: name twice", rule, `CH-ENVOY-015 virtual_hosts\[1\].name`, "", func(h *hand) { h.host.Name = "innocent" }},
+		{"configuration: unknown command", asked, `UNKNOWN`, `UNKNOWN`, func(h *hand) { h.routes.RequestHeadersToAdd = headerOption("x", "%UNKNOWN%") }},
+		{"configuration: script that does not parse", asked, `script load error`, `script load error`, withLua(func(h *hand) { h.routes.TypedPerFilterConfig = luaSettings("function (") })},
+		{"configuration: script that ends the process in disguise", asked, `ends when`, ends, withLua(func(h *hand) { h.routes.TypedPerFilterConfig = luaSettings("local o = os; o['exit'](1)") })},
+		{"host: script that does not parse", asked, `script load error`, `script load error`, withLua(func(h *hand) { h.host.TypedPerFilterConfig = luaSettings("function (") })},
+		{"host: unknown command", asked, `UNKNOWN`, `UNKNOWN`, func(h *hand) { h.host.ResponseHeadersToAdd = headerOption("x", "%UNKNOWN%") }},
 		{"configuration: text that is no UTF-8", rule, `(?i)utf-?8`, notAsked, func(h *hand) {
 			h.text = func(s string) string { return strings.Replace(s, "/guilty/", "/\xff/", 1) }
 		}},
