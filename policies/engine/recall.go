@@ -86,14 +86,98 @@ func (a *answers) keep(k index.Print, said []Result) {
 // recall is how a query remembers.
 type recall struct {
 	fields index.Fields
-	// of is, by policy, what it remembers with; nil for one whose answers cannot be kept. places are the fields that it reads.
-	of     []*answers
-	places [][]int
-	around []bool
+	// of is, by policy, what it remembers with; nil for one whose answers cannot be kept.
+	of      []*answers
+	readers []*reader
 	// parts are the queries to some of the policies, by which.
 	parts  sync.Map
 	number sync.Mutex
 	made   int
+}
+
+// reader is a projection with the places of its fields.
+type reader struct {
+	rules []placed
+	roots []int
+}
+
+type placed struct {
+	guard        int // -1 for none
+	fields, next []int
+	around, open bool
+}
+
+// hopeless reports whether no object can be told from another: the roots, which nothing guards, read too much.
+func (r *reader) hopeless() bool {
+	for _, n := range r.roots {
+		if r.rules[n].open && r.rules[n].guard < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func newReader(p projection, ph Phase, fields *index.Fields) *reader {
+	r := &reader{}
+	for _, e := range ph.entries() {
+		r.roots = append(r.roots, p.entries[e]...)
+	}
+	for _, one := range p.rules {
+		at := placed{guard: -1, next: one.next, around: one.around, open: one.open}
+		if one.guard != (index.Path{}) {
+			at.guard = fields.Add(one.guard)
+		}
+		for _, path := range one.paths {
+			at.fields = append(at.fields, fields.Add(path))
+		}
+		r.rules = append(r.rules, at)
+	}
+	return r
+}
+
+// key is a print of all that the policy would read of an object; ok is false when that cannot be told. What a rule reads
+// counts only where its guard is there.
+func (r *reader) key(prints []index.Print, around string) (k index.Print, ok bool) {
+	text := make([]byte, 0, 512)
+	seen := make([]bool, len(r.rules))
+	add := func(at int) {
+		text = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(text, prints[at][0]), prints[at][1])
+	}
+	var visit func(n int) bool
+	visit = func(n int) bool {
+		if seen[n] {
+			return true
+		}
+		seen[n] = true
+		one := &r.rules[n]
+		if one.guard >= 0 {
+			add(one.guard)
+			if prints[one.guard] == (index.Print{}) {
+				return true
+			}
+		}
+		if one.open {
+			return false
+		}
+		for _, at := range one.fields {
+			add(at)
+		}
+		if one.around {
+			text = append(append(text, around...), 0)
+		}
+		for _, to := range one.next {
+			if !visit(to) {
+				return false
+			}
+		}
+		return true
+	}
+	for _, n := range r.roots {
+		if !visit(n) {
+			return index.Print{}, false
+		}
+	}
+	return index.PrintOf(text), true
 }
 
 // maxParts bounds the queries to some of the policies.
@@ -106,15 +190,12 @@ func (q *Query) Remember(m *Memory) *Query {
 	}
 	r, any := &recall{}, false
 	for _, p := range q.policies {
-		var places []int
+		one := newReader(p.reads, q.phase, &r.fields)
 		var of *answers
-		if p.reads.usable {
-			for _, path := range p.reads.paths {
-				places = append(places, r.fields.Add(path))
-			}
+		if !one.hopeless() {
 			of, any = m.of(p, q.phase), true
 		}
-		r.of, r.places, r.around = append(r.of, of), append(r.places, places), append(r.around, p.reads.around)
+		r.of, r.readers = append(r.of, of), append(r.readers, one)
 	}
 	if any {
 		q.recall = r
@@ -137,14 +218,15 @@ func (q *Query) About(ctx context.Context, document *index.Document, around stri
 	left := 0
 	for i, p := range q.policies {
 		if of := r.of[i]; of != nil && !p.Quarantined() {
-			keys[i] = r.key(i, prints, around)
-			said, found, worthless := of.find(keys[i])
-			if found {
-				known[i] = said
-				continue
-			}
-			if worthless {
-				keys[i] = index.Print{}
+			if k, ok := r.readers[i].key(prints, around); ok {
+				said, found, worthless := of.find(k)
+				if found {
+					known[i] = said
+					continue
+				}
+				if !worthless {
+					keys[i] = k
+				}
 			}
 		}
 		open[i] = true
@@ -186,18 +268,6 @@ func (q *Query) About(ctx context.Context, document *index.Document, around stri
 	a.add(fresh)
 	a.sort(q.policies)
 	return a
-}
-
-// key joins the prints of what a policy reads.
-func (r *recall) key(i int, prints []index.Print, around string) index.Print {
-	text := make([]byte, 0, 128)
-	for _, at := range r.places[i] {
-		text = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(text, prints[at][0]), prints[at][1])
-	}
-	if r.around[i] {
-		text = append(text, around...)
-	}
-	return index.PrintOf(text)
 }
 
 // part returns the query to the open policies; whole when it is one to all of them.

@@ -243,7 +243,10 @@ func (b *builder) check(u *unit) {
 	}
 	for _, p := range u.packages {
 		all := u.closure(p)
-		p.digest, p.reads = digest(all), project(all)
+		p.digest = digest(all)
+		if p.isPolicy() {
+			p.reads = project(p.mods, u.reached)
+		}
 	}
 }
 
@@ -309,6 +312,16 @@ func (u *unit) closure(p *pkg) (out []*module) {
 	visit(p)
 	for at := range seen {
 		out = append(out, at.mods...)
+	}
+	return out
+}
+
+// reached returns the modules of the packages that a reference may lead to, and of all that these refer to.
+func (u *unit) reached(path string) (out []*module) {
+	for name, p := range u.packages {
+		if path == name || strings.HasPrefix(path, name+".") || strings.HasPrefix(name, path+".") {
+			out = append(out, u.closure(p)...)
+		}
 	}
 	return out
 }
