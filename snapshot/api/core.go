@@ -16,15 +16,17 @@ import (
 
 // serviceSpec is what is read of a Service. Source: Kubernetes API reference, Service v1.
 type serviceSpec struct {
-	Type         string `json:"type"`
-	ClusterIP    string `json:"clusterIP"`
-	ExternalName string `json:"externalName"`
-	Ports        []struct {
-		Name       string      `json:"name"`
-		Protocol   string      `json:"protocol"`
-		Port       int32       `json:"port"`
-		TargetPort intOrString `json:"targetPort"`
-	} `json:"ports"`
+	Type         string        `json:"type"`
+	ClusterIP    string        `json:"clusterIP"`
+	ExternalName string        `json:"externalName"`
+	Ports        []servicePort `json:"ports"`
+}
+
+type servicePort struct {
+	Name       string      `json:"name"`
+	Protocol   string      `json:"protocol"`
+	Port       int32       `json:"port"`
+	TargetPort intOrString `json:"targetPort"`
 }
 
 // intOrString is a number or a text, kept as text; "" when absent.
@@ -69,9 +71,14 @@ func decodeService(r *reader) any {
 
 // readMember decodes one member of the document; an absent or null one leaves the value as it is.
 func (r *reader) readMember(name string, into any) {
-	if v := r.body.Get(name); v != nil && v.Kind() != 'n' {
-		r.decode(v, name, into)
+	v := r.body.Get(name)
+	if v == nil || v.Kind() == 'n' {
+		return
 	}
+	if known, ok := into.(readable); ok && known.read(v) {
+		return
+	}
+	r.decode(v, name, into)
 }
 
 // decodeSecret reads the values of data and, over them, those of stringData. Source: Kubernetes API reference, Secret v1.
@@ -102,19 +109,26 @@ type endpointPort struct {
 	Port     int32  `json:"port"`
 }
 
+type endpointPorts []endpointPort
+
+// sliceEndpoint is an endpoint of an EndpointSlice.
+type sliceEndpoint struct {
+	Addresses  []string `json:"addresses"`
+	Conditions struct {
+		Ready       *bool `json:"ready"`
+		Serving     *bool `json:"serving"`
+		Terminating *bool `json:"terminating"`
+	} `json:"conditions"`
+	Zone string `json:"zone"`
+}
+
+type sliceEndpoints []sliceEndpoint
+
 // decodeEndpointSlice reads a slice. Absent conditions count as the API says: ready and, with it, serving; not
 // terminating. Source: Kubernetes API reference, EndpointSlice discovery.k8s.io/v1.
 func decodeEndpointSlice(r *reader) any {
-	var ports []endpointPort
-	var endpoints []struct {
-		Addresses  []string `json:"addresses"`
-		Conditions struct {
-			Ready       *bool `json:"ready"`
-			Serving     *bool `json:"serving"`
-			Terminating *bool `json:"terminating"`
-		} `json:"conditions"`
-		Zone string `json:"zone"`
-	}
+	var ports endpointPorts
+	var endpoints sliceEndpoints
 	s := &snapshot.EndpointSlice{Service: r.object.Labels["kubernetes.io/service-name"]}
 	r.readMember("addressType", &s.AddressType)
 	r.readMember("ports", &ports)

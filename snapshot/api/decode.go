@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -218,58 +217,6 @@ type metadata struct {
 	CreationTimestamp timestamp         `json:"creationTimestamp"`
 	Labels            map[string]string `json:"labels"`
 	Annotations       map[string]string `json:"annotations"`
-}
-
-// read takes over metadata in which everything has its proper type, and reports whether that was so.
-func (m *metadata) read(v jsontext.Value) bool {
-	ok := v.Kind() == '{'
-	text := func(into *string, v jsontext.Value) {
-		if v.Kind() != 'n' {
-			var is bool
-			*into, is = jsonobject.Text(v)
-			ok = ok && is
-		}
-	}
-	texts := func(into *map[string]string, v jsontext.Value) {
-		if v.Kind() == 'n' {
-			return
-		}
-		ok = ok && v.Kind() == '{'
-		*into = map[string]string{}
-		for name, value := range jsonobject.Members(v) {
-			if string(name) != lastApplied {
-				var s string
-				text(&s, value)
-				(*into)[string(name)] = s
-			}
-		}
-	}
-	for name, value := range jsonobject.Members(v) {
-		switch string(name) {
-		case "name":
-			text(&m.Name, value)
-		case "namespace":
-			text(&m.Namespace, value)
-		case "uid":
-			text(&m.UID, value)
-		case "labels":
-			texts(&m.Labels, value)
-		case "annotations":
-			texts(&m.Annotations, value)
-		case "generation":
-			if value.Kind() != 'n' {
-				n, err := strconv.ParseInt(string(value), 10, 64)
-				m.Generation, ok = n, ok && err == nil
-			}
-		case "creationTimestamp":
-			if value.Kind() != 'n' {
-				var s string
-				text(&s, value)
-				ok = ok && m.CreationTimestamp.UnmarshalText([]byte(s)) == nil
-			}
-		}
-	}
-	return ok
 }
 
 // timestamp is a time in UTC that can be written in RFC 3339.

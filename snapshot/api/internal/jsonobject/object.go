@@ -52,12 +52,26 @@ func ParseList(v jsontext.Value) ([]jsontext.Value, bool) {
 		return nil, false
 	}
 	items := []jsontext.Value{}
-	for at := after(v, 0, '['); at < len(v) && v[at] != ']'; {
-		end := valueEnd(v, at)
-		items = append(items, v[at:end:end])
-		at = after(v, end, ',')
+	for item := range Items(v) {
+		items = append(items, item)
 	}
 	return items, true
+}
+
+// Items yields the items of a JSON array, which must be well formed; nothing for anything else.
+func Items(v jsontext.Value) iter.Seq[jsontext.Value] {
+	return func(yield func(jsontext.Value) bool) {
+		if v.Kind() != '[' {
+			return
+		}
+		for at := after(v, 0, '['); at < len(v) && v[at] != ']'; {
+			end := valueEnd(v, at)
+			if !yield(v[at:end:end]) {
+				return
+			}
+			at = after(v, end, ',')
+		}
+	}
 }
 
 // Members yields names and values of an object, which must be well formed; nothing for anything else.
