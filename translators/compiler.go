@@ -20,6 +20,8 @@ type Options struct {
 	Extender Extender
 	// Locate moves a diagnostic's position from the object's first line to the field's own; may be nil.
 	Locate func(o *snapshot.Object, d *snapshot.Diagnostic)
+	// EnvoyVersion is the version of the Envoy that is written for, such as "1.36.4"; "" means the newest that is known.
+	EnvoyVersion string
 }
 
 // Admitter stands between the snapshot and the front ends. The compiler asks; policies answer.
@@ -73,7 +75,7 @@ func New(o Options) *Compiler {
 		findings:  newFindings(o.Locate),
 		linker:    linker.New(),
 		endpoints: newEndpointTable(),
-		emitter:   envoy.NewEmitter(envoy.Options{}),
+		emitter:   envoy.NewEmitter(envoy.Options{Version: o.EnvoyVersion}),
 	}
 	for _, f := range o.FrontEnds {
 		for _, k := range f.Kinds() {

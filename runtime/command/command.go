@@ -62,9 +62,10 @@ func failure(format string, args ...any) error {
 
 // app is what every command works with.
 type app struct {
-	in       io.Reader
-	out, err io.Writer
-	settings *settings.Settings
+	envoyVersion string // of the Envoy that is written for; "" for the newest
+	in           io.Reader
+	out, err     io.Writer
+	settings     *settings.Settings
 	// rules returns the operator's policies in force; nil for none. point is where policies are asked.
 	rules func() *policies.Supply
 	point policy.Point

@@ -30,8 +30,9 @@ func (a *app) frontEnd() *emissary.FrontEnd {
 // newCompiler returns the compiler that the settings describe.
 func (a *app) newCompiler() *translators.Compiler {
 	o := translators.Options{
-		FrontEnds: []translators.FrontEnd{a.frontEnd()},
-		Admitter:  a.newAdmitter(),
+		FrontEnds:    []translators.FrontEnd{a.frontEnd()},
+		Admitter:     a.newAdmitter(),
+		EnvoyVersion: a.envoyVersion,
 		Locate: func(o *snapshot.Object, d *snapshot.Diagnostic) {
 			if d.Position == o.Source.Position {
 				manifest.Resolve(o.Source, d)

@@ -72,6 +72,11 @@ func (a *app) gateway(ctx context.Context, o gateway.Options) error {
 	if err != nil {
 		return &status{exitUsage, err}
 	}
+	if envoy != "" {
+		if a.envoyVersion, err = supervisor.Version(ctx, envoy); err != nil {
+			return failure("the Envoy to run: %w", err)
+		}
+	}
 	for _, line := range settings.Unused() {
 		log.Warn(line)
 	}

@@ -202,6 +202,7 @@ func (e *Emitter) chain(c *ir.FilterChain, quic bool) *chainUnit {
 	u = &chainUnit{refs: refs, quic: quic, missing: missing, standIn: standIn}
 	e.chains.chains[c] = u
 	m := filterChain(c, quic, e.clusters.world.has, &f)
+	e.fitChain(m, &f)
 	f.check("", m)
 	value, hash := f.framed("", fieldChains, m)
 	if len(f) > 0 {

@@ -15,6 +15,8 @@ import (
 type Options struct {
 	// ReservedClusters are the names of the bootstrap's clusters, which Envoy would silently prefer; nil means those of Bootstrap.
 	ReservedClusters []string
+	// Version is that of the Envoy, such as "1.36.4"; "" means the newest that is known.
+	Version string
 }
 
 // Output is the outcome of one emission. Nothing in it changes afterwards.
@@ -42,6 +44,8 @@ func (u Units) total() int {
 // concurrent use. What it returns depends on the program alone, never on what it remembers.
 type Emitter struct {
 	reserved map[string]bool
+	// minor is the second number of the Envoy's version, 0 for the newest.
+	minor int
 	// maxProgram is the limit of RE2's program size under which everything was emitted.
 	maxProgram uint32
 	// asked are the services that chains ask, with which everything was emitted.
@@ -71,7 +75,7 @@ func NewEmitter(o Options) *Emitter {
 	if o.ReservedClusters == nil {
 		o.ReservedClusters = reservedClusters
 	}
-	e := &Emitter{reserved: map[string]bool{}}
+	e := &Emitter{reserved: map[string]bool{}, minor: minor(o.Version)}
 	for _, n := range o.ReservedClusters {
 		e.reserved[n] = true
 	}
@@ -181,12 +185,14 @@ func (e *Emitter) cluster(c *ir.Cluster, old *unit[ir.Cluster]) *unit[ir.Cluster
 	e.units.Clusters++
 	w := &e.encoding
 	w.reset()
-	w.cluster(c, &f)
+	fit, found := e.fitCluster(c)
+	w.cluster(fit, &f)
 	w.checkCluster(&f)
 	u := finish[ir.Cluster](e, ir.TypeCluster, ir.UnitCluster, c.Name, w.bytes(), c.Origins, f)
 	if u.resource != nil && c.Discovery == ir.DiscoveryEDS {
 		u.resource.EndpointSet = c.EndpointSet
 	}
+	u.diagnostics = append(u.diagnostics, found...)
 	return u
 }
 
