@@ -204,10 +204,11 @@ func (p *Pipeline) compileStep(ctx context.Context, d delivery) {
 	}
 }
 
-// compile compiles what is to be compiled of the last snapshot.
-func (p *Pipeline) compile() *translators.Result {
+// compile compiles what is to be compiled of the last snapshot. first says that it is the first time: later ones know what has been
+// refused meanwhile.
+func (p *Pipeline) compile(first bool) *translators.Result {
 	o, begun := p.options, time.Now()
-	if p.compiler == nil || o.Cold {
+	if p.compiler == nil || o.Cold && first {
 		p.compiler = o.NewCompiler()
 	}
 	s := p.last

@@ -37,8 +37,8 @@ const rounds = 50
 func (p *Pipeline) prove(ctx context.Context) (r *translators.Result, proof Proof, ok bool) {
 	o := p.options
 	shown := 0
-	for range rounds {
-		r = p.compile()
+	for round := range rounds {
+		r = p.compile(round == 0)
 		if o.Prover == nil {
 			return r, proof, true
 		}

@@ -57,6 +57,7 @@ func TestProof(t *testing.T) {
 		answers []Proof
 		want    string
 	}{
+		{"cold, once more without what is refused", []Proof{again, {}}, "new compile:1 prove:1 refuse:1 compile:1 prove:1 publish"},
 		{"proven", []Proof{{}}, "new compile:1 prove:1 publish"},
 		{"once more without what is refused", []Proof{again, {Findings: []snapshot.Diagnostic{found}}}, "new compile:1 prove:1 refuse:1 compile:1 prove:1 publish"},
 		{"held back", []Proof{{Hold: true}}, "new compile:1 prove:1"},
@@ -66,6 +67,7 @@ func TestProof(t *testing.T) {
 			r := &recorder{}
 			o := options(r)
 			o.Prover = &prover{r: r, answers: c.answers}
+			o.Cold = strings.HasPrefix(c.name, "cold")
 			p := New(o)
 			p.step(t.Context(), delivery{world(1), time.Now()})
 			if r.said() != c.want {
