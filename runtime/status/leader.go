@@ -46,8 +46,9 @@ func (w *Writer) Run(ctx context.Context) error {
 	}
 	for ctx.Err() == nil {
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-			// Whoever waits looks every retry period, with some jitter: all in all a leader that died is replaced within Lease.
-			Lock: lock, LeaseDuration: w.options.Lease * 4 / 5, RenewDeadline: w.options.Lease / 2, RetryPeriod: w.options.Lease / 10, ReleaseOnCancel: true,
+			// Whoever waits looks once in a retry period, or in as much as 2.2 of them, notes a renewal as late as that, and takes
+			// over as late as that after LeaseDuration: all in all within Lease of the leader's death.
+			Lock: lock, LeaseDuration: w.options.Lease * 2 / 3, RenewDeadline: w.options.Lease * 2 / 5, RetryPeriod: w.options.Lease / 15, ReleaseOnCancel: true,
 			Callbacks: leaderelection.LeaderCallbacks{
 				OnStartedLeading: func(ctx context.Context) {
 					w.options.Log.Info("this replica writes statuses from now on", "identity", w.options.Identity)
