@@ -1,9 +1,16 @@
 package validator
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/translators/envoy"
@@ -180,6 +187,8 @@ func TestFaults(t *testing.T) {
 		{"certificate file that is a device", rule, func(s *sound) {
 			s.secret.Certificate, s.secret.Key, s.secret.CertificateFile, s.secret.KeyFile = nil, nil, "/dev/zero", "/dev/zero"
 		}},
+		// Envoy serves it and every client refuses it: the front end warns (CH-TLS-005), for Envoy will not.
+		{"expired certificate", harmless, func(s *sound) { s.secret.Certificate, s.secret.Key = expired(t) }},
 		{"both certificate and anchors", rule, func(s *sound) { s.secret.CA = []byte(cert) }},
 		// Listeners and chains.
 		{"listener's address no address", rule, func(s *sound) { s.listener.Address = "name.example.com" }},
@@ -286,4 +295,23 @@ func TestFaults(t *testing.T) {
 		})
 	}
 	t.Logf("%d faults: %v", len(faults), found)
+}
+
+// expired returns a certificate of the day before yesterday, and its key.
+func expired(t *testing.T) (cert, key []byte) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"guilty.example.com"}, NotBefore: time.Now().AddDate(0, 0, -3), NotAfter: time.Now().AddDate(0, 0, -2)}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &k.PublicKey, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
 }
