@@ -60,6 +60,38 @@ warn contains "number" if {
 	to_number(input.object.spec.rewrite) > 3
 }
 
+warn contains "shadow" if {
+	some f in ["weight"]
+	count([1 | some f in object.keys(input.object.spec); f == "bypass_auth"]) > 0
+	not input.object.spec[f]
+}
+
+level := "high" if input.object.spec.weight > 7
+
+else := "some" if input.object.spec.timeout_ms
+
+warn contains sprintf("level %s", [level]) if input.object.spec.prefix == "/a/"
+
+default tls := "none"
+
+tls := input.object.spec.tls
+
+warn contains sprintf("tls %s", [tls]) if input.object.spec.weight
+
+field(x) := input.object.spec[x]
+
+warn contains sprintf("rewrite %v", [field("rewrite")]) if input.object.metadata.labels
+
+warn contains "no weight" if not input.object.spec.weight
+
+warn contains "equal" if input.object.spec.weight == input.object.spec.timeout_ms
+
+every_small if every k in ["weight", "timeout_ms"] {
+	object.get(input.object.spec, k, 0) < 5
+}
+
+warn contains "all small" if every_small
+
 mutate contains {"op": "default", "path": "spec.timeout_ms", "value": 5} if input.object.spec.retry_policy
 
 mutate contains {"op": "set", "path": "metadata.labels.seen", "value": "yes"} if {
@@ -104,6 +136,9 @@ func TestRecall(t *testing.T) {
 			}
 			said[i] += b.String()
 			for _, p := range a.Policies() {
+				if p.Broken != nil {
+					t.Fatal(p.Broken)
+				}
 				if n := p.Stats.Remembered.Load(); i == 1 {
 					again += n
 				} else if n > 0 {

@@ -165,6 +165,9 @@ func (p *plan) run(ctx context.Context, input ast.Value, store *index.Store, lim
 			}
 			return nil
 		})
+	if err != nil && cancel.Cancelled() { // an error of a builtin before would hide that the rest was not looked at
+		err = &topdown.Error{Code: topdown.CancelErr, Message: "the time is over"}
+	}
 	return a, 0, err
 }
 
