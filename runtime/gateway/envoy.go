@@ -235,11 +235,17 @@ func (g *Gateway) tellReady(ctx context.Context) {
 	}
 }
 
+// writeOwnMetrics writes our own metrics.
+func (g *Gateway) writeOwnMetrics(w io.Writer) error {
+	status, _, ok := g.child()
+	g.metrics.Envoy(ok && status.State == supervisor.Running, status.Restarts)
+	return g.metrics.Write(w)
+}
+
 // writeMetrics writes our own metrics and then Envoy's.
 func (g *Gateway) writeMetrics(ctx context.Context, w io.Writer) error {
 	status, _, ok := g.child()
-	g.metrics.Envoy(ok && status.State == supervisor.Running, status.Restarts)
-	if err := g.metrics.Write(w); err != nil {
+	if err := g.writeOwnMetrics(w); err != nil {
 		return err
 	}
 	if !ok || status.State != supervisor.Running {

@@ -62,7 +62,7 @@ type RouteInfo struct {
 
 func (g *Gateway) handler() http.Handler {
 	handler := health.New(health.Options{
-		Alive: g.isAlive, Ready: g.isReady, Metrics: g.writeMetrics,
+		Alive: g.isAlive, Ready: g.isReady, Metrics: g.writeMetrics, OwnMetrics: g.writeOwnMetrics,
 		Overview: func(ctx context.Context) any { return g.overview(ctx) },
 		Local: func() bool {
 			r := g.pipeline.Result()

@@ -21,6 +21,10 @@ func handler(metrics error) http.Handler {
 			_, err := io.WriteString(w, "chancery_x 1\n")
 			return errors.Join(err, metrics)
 		},
+		OwnMetrics: func(w io.Writer) error {
+			_, err := io.WriteString(w, "chancery_own 1\n")
+			return err
+		},
 	})
 }
 
@@ -37,6 +41,7 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/ambassador/v0/diag/?filter=question", "10.0.0.1:1", 404, `right is one of answer`},
 		{"GET", "/ambassador/v0/diag", "10.0.0.1:1", 200, `"answer": 42`},
 		{"GET", "/metrics", "10.0.0.1:1", 200, "chancery_x 1"},
+		{"GET", "/metrics?envoy=false", "10.0.0.1:1", 200, "chancery_own 1"},
 		{"POST", "/metrics", "10.0.0.1:1", 405, ""},
 		{"GET", "/", "10.0.0.1:1", 404, ""},
 		{"GET", "/debug/pprof/", "127.0.0.1:1", 200, "goroutine"},
