@@ -10,6 +10,8 @@ var (
 	KindNamespace     = GroupKind{Kind: "Namespace"}
 	KindEndpoints     = GroupKind{Kind: "Endpoints"}
 	KindEndpointSlice = GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}
+	// KindKnativeIngress is what Knative asks of whoever carries its requests.
+	KindKnativeIngress = GroupKind{Group: "networking.internal.knative.dev", Kind: "Ingress"}
 )
 
 // EmissaryGroup is the API group of Emissary-ingress' custom resources.

@@ -60,7 +60,7 @@ func (a *app) entrypoint(ctx context.Context, ready func(gateway.Addresses)) err
 	}
 	sum := sha256.Sum256([]byte(config.Host + "\x00" + s.AmbassadorID + "\x00" + o.Namespace))
 	g := gateway.Options{
-		Source: source, StateDir: filepath.Join(s.StateDir, "cluster-"+hex.EncodeToString(sum[:6])), Log: log, Ready: ready,
+		Source: source, Snapshots: true, StateDir: filepath.Join(s.StateDir, "cluster-"+hex.EncodeToString(sum[:6])), Log: log, Ready: ready,
 	}
 	if s.UpdateStatus {
 		writer, err := state.New(state.Options{Config: config, ID: s.AmbassadorID, Namespace: ownNamespace(s), Log: log,

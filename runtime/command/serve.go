@@ -109,6 +109,9 @@ func (a *app) gateway(ctx context.Context, o gateway.Options) error {
 	}
 	defer a.modules.Close()
 	o.Modules = a.modules
+	if o.Source, err = a.joined(&o); err != nil {
+		return err
+	}
 	withConsul := consul.New(a.modules.Extend(o.Source), consul.Options{Want: a.frontEnd().Consul, Logger: log})
 	o.Settings, o.Version, o.Source, o.Envoy, o.EnvoyOutput = s, Version, governed(withConsul, rules), envoy, a.out
 	o.NewCompiler = func() pipeline.Compiler { return a.newCompiler() }

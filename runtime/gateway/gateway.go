@@ -63,6 +63,10 @@ type Options struct {
 	PolicyActions http.Handler
 	// Modules, which may be nil, are the WebAssembly modules that extend the compiler.
 	Modules *modules.Modules
+	// Snapshots shows the source's snapshots on snapshot-address and snapshot-external-address. Posted, which may be nil, takes
+	// those that programs of this machine hand in.
+	Snapshots bool
+	Posted    http.Handler
 	// EnvoyOutput takes Envoy's standard output (access logs); nil for our own.
 	EnvoyOutput io.Writer
 }
@@ -91,6 +95,7 @@ type Gateway struct {
 	updated  atomic.Int64 // time of the last publication, Unix nanoseconds
 	answered chan struct{}
 	save     chan uint64
+	newest   atomic.Pointer[snapshot.Snapshot]
 	rebooted chan struct{}               // the bootstrap may have changed
 	fleet    func(context.Context) error // serves Envoys elsewhere; nil without any
 	proving  *proving                    // nil without a validating Envoy
@@ -182,11 +187,15 @@ func Run(ctx context.Context, o Options) error {
 	if fleet != nil {
 		g.fleet = func(ctx context.Context) error { return g.serveFleet(ctx, fleet, security) }
 	}
-	return g.run(ctx, ads, probes)
+	snapshots, err := g.listenForSnapshots()
+	if err != nil {
+		return err
+	}
+	return g.run(ctx, ads, probes, snapshots)
 }
 
 // run starts the parts. What traffic needs ends last: first Envoy, then everything that it talks to.
-func (g *Gateway) run(ctx context.Context, ads, probes net.Listener) error {
+func (g *Gateway) run(ctx context.Context, ads, probes net.Listener, snapshots []net.Listener) error {
 	rest, end := context.WithCancel(context.WithoutCancel(ctx))
 	var parts sync.WaitGroup
 	failed := make(chan error, 8)
@@ -203,7 +212,15 @@ func (g *Gateway) run(ctx context.Context, ads, probes net.Listener) error {
 	}
 	part("health server", func(ctx context.Context) error { return health.Serve(ctx, probes, g.handler()) })
 	part("pipeline", func(ctx context.Context) error { g.pipeline.Run(ctx); return nil })
-	part("source", func(ctx context.Context) error { return g.options.Source.Run(ctx, g.pipeline.Deliver) })
+	part("source", func(ctx context.Context) error {
+		return g.options.Source.Run(ctx, func(s *snapshot.Snapshot) {
+			g.newest.Store(s)
+			g.pipeline.Deliver(s)
+		})
+	})
+	for _, s := range snapshots {
+		part("snapshot server", func(ctx context.Context) error { return health.Serve(ctx, s, g.snapshotHandler()) })
+	}
 	part("answers of Envoys", g.followAnswers)
 	part("last good state", g.keepLastGood)
 	part("bootstrap of Envoy", g.followBootstrap)

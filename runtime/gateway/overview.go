@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chancery-gateway/chancery/runtime/health"
+	"github.com/chancery-gateway/chancery/runtime/watt"
 	"github.com/chancery-gateway/chancery/runtime/modules"
 	"github.com/chancery-gateway/chancery/runtime/report"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
@@ -77,6 +78,9 @@ func (g *Gateway) handler() http.Handler {
 	mux.Handle("/", handler)
 	if g.options.Modules != nil {
 		mux.Handle("POST /ambassador/v0/modules/{action}", operatorOnly(word, g.options.Modules))
+	}
+	if g.options.Posted != nil {
+		mux.Handle("POST "+watt.Path, health.Local(g.options.Posted))
 	}
 	if g.options.PolicyActions != nil {
 		mux.Handle("POST /ambassador/v0/policies/{action}", operatorOnly(word, g.options.PolicyActions))

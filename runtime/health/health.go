@@ -121,6 +121,19 @@ func local(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
+// Local lets only requests of this machine in, and of these none that Envoy passed on.
+func Local(h http.Handler) http.Handler {
+	return local(func(w http.ResponseWriter, r *http.Request) {
+		for name := range r.Header {
+			if strings.HasPrefix(name, "X-Envoy-") || name == "X-Forwarded-For" || name == "X-Forwarded-Proto" {
+				http.NotFound(w, r)
+				return
+			}
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
 // Serve answers on l until ctx ends. It returns nil then, else the reason why it could not go on.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}

@@ -92,6 +92,19 @@ type Settings struct {
 	FastReconfigure  bool
 	StateDir         string
 
+	// ConfigDir is a folder of manifests that are read beside the cluster's objects, where it is there; IstioDir that in which
+	// Istio's agent keeps its certificate, "" for none.
+	ConfigDir string
+	IstioDir  string
+	// SnapshotAddress and SnapshotExternalAddress are where entrypoint shows its snapshot; "" for nowhere. AcceptSnapshots lets
+	// programs of this machine hand in a snapshot of Emissary's.
+	SnapshotAddress         string
+	SnapshotExternalAddress string
+	AcceptSnapshots         bool
+	ClusterID               string
+	// Knative says whether Knative's Ingresses are served.
+	Knative bool
+
 	// Policies are the paths of rules, comma-separated; PolicyKey is the file of the public key that must have signed them, ""
 	// for none, PolicyKeyID its name. PolicyNamespaces are those whose Policy and PolicyException objects speak for the platform.
 	Policies         string
@@ -154,6 +167,15 @@ var definitions = []*Definition{
 	duration("reconfig-max-delay", "1s", "the longest that a change waits to be joined with others", 0, time.Hour, func(s *Settings) *time.Duration { return &s.ReconfigMaxDelay }, Variable{"AMBASSADOR_RECONFIG_MAX_DELAY", seconds}),
 	onByDefault("fast-reconfigure", "compile only what changed", func(s *Settings) *bool { return &s.FastReconfigure }, Variable{Name: "AMBASSADOR_FAST_RECONFIGURE"}),
 	text("state-dir", defaultStateDir(), "where the last good state is kept between runs", func(s *Settings) *string { return &s.StateDir }),
+
+	path("config-dir", "/ambassador/ambassador-config", "folder of manifests that entrypoint reads beside the cluster's objects, where it is there when Chancery starts", func(s *Settings) *string { return &s.ConfigDir },
+		Variable{Name: "AMBASSADOR_CONFIG_DIR"}, Variable{"AMBASSADOR_CONFIG_BASE_DIR", inBaseDir}, Variable{"ambassador_root", inBaseDir}),
+	path("istio-secret-dir", "", "folder of Istio's certificate, cert-chain.pem and key.pem, which becomes the Secret istio-certs", func(s *Settings) *string { return &s.IstioDir }, Variable{Name: "AMBASSADOR_ISTIO_SECRET_DIR"}),
+	flag("knative-support", "serve the Ingresses of Knative", func(s *Settings) *bool { return &s.Knative }, Variable{"AMBASSADOR_KNATIVE_SUPPORT", onlyTrue}),
+	optionalHostPort("snapshot-address", "loopback address on which entrypoint shows its snapshot, without secrets, at /snapshot", func(s *Settings) *string { return &s.SnapshotAddress }).or("127.0.0.1:9696"),
+	optionalHostPort("snapshot-external-address", "the same for everyone, at /snapshot-external", func(s *Settings) *string { return &s.SnapshotExternalAddress }, Variable{"AMBASSADOR_DISABLE_SNAPSHOT_SERVER", nowhere}).or("0.0.0.0:8005"),
+	flag("accept-snapshots", "let programs of this machine hand in a snapshot of Emissary's, at /_internal/v0/watt of the health port", func(s *Settings) *bool { return &s.AcceptSnapshots }),
+	text("cluster-id", "", "name of the cluster in snapshots; without it one is made of its first namespace", func(s *Settings) *string { return &s.ClusterID }, "AMBASSADOR_CLUSTER_ID"),
 
 	text("policies", "", "rules that govern the compile: .rego files, folders, archives, OPA bundles, OCI layouts, web addresses; comma-separated", func(s *Settings) *string { return &s.Policies }),
 	text("policy-key", "", "file with the public key (PEM) that must have signed the rules", func(s *Settings) *string { return &s.PolicyKey }),
@@ -220,8 +242,9 @@ func loopback(name, def, usage string, at func(*Settings) *string) *Definition {
 	return d
 }
 
-func optionalHostPort(name, usage string, at func(*Settings) *string) *Definition {
+func optionalHostPort(name, usage string, at func(*Settings) *string, env ...Variable) *Definition {
 	d := hostPort(name, "", usage, at)
+	d.Environment = env
 	read := d.read
 	d.read = func(s *Settings, v string) error {
 		if v == "" {
@@ -229,6 +252,19 @@ func optionalHostPort(name, usage string, at func(*Settings) *string) *Definitio
 		}
 		return read(s, v)
 	}
+	return d
+}
+
+// or sets the default.
+func (d *Definition) or(text string) *Definition {
+	d.Default = text
+	return d
+}
+
+// path is a text with variables that say it in another way.
+func path(name, def, usage string, at func(*Settings) *string, env ...Variable) *Definition {
+	d := text(name, def, usage, at)
+	d.Environment = env
 	return d
 }
 
@@ -302,6 +338,15 @@ func plain(names []string) []Variable {
 
 // anyText: Emissary asks only whether the variable is set to something.
 func anyText(string) (string, bool) { return "true", true }
+
+// onlyTrue: Emissary asks for exactly this text.
+func onlyTrue(v string) (string, bool) { return v, v == "true" }
+
+// nowhere: whatever the text is, it switches off.
+func nowhere(string) (string, bool) { return "", true }
+
+// inBaseDir: Emissary's folder of manifests is in its base folder unless somebody says otherwise.
+func inBaseDir(v string) (string, bool) { return filepath.Join(v, "ambassador-config"), true }
 
 func lower(v string) (string, bool) { return strings.ToLower(v), true }
 
