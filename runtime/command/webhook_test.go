@@ -1,0 +1,67 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chancery-gateway/chancery/runtime/settings"
+	"github.com/chancery-gateway/chancery/runtime/webhook"
+)
+
+func TestReviewsThatPassAtOnce(t *testing.T) {
+	mapping := func(ns, labels, prefix string) string {
+		return fmt.Sprintf(`{"apiVersion": "getambassador.io/v3alpha1", "kind": "Mapping", "metadata": {"name": "m", "namespace": %q, "labels": {%s}}, "spec": {"hostname": "*", "prefix": %s, "service": "s:80"}}`, ns, labels, prefix)
+	}
+	wrong := mapping("edge", `"tier": "front"`, `[]`)
+	review := func(fields string) string {
+		return `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u-1", ` + fields + `}}`
+	}
+	for _, x := range []struct {
+		name, review string
+		mutate       bool
+		settings     settings.Settings
+		verdict      string
+	}{
+		{"wrong", review(`"operation": "CREATE", "object": ` + wrong), false, settings.Settings{}, webhook.Refused},
+		{"wrong, at the first door", review(`"operation": "CREATE", "object": ` + wrong), true, settings.Settings{}, webhook.Refused},
+		{"a name that is still to be made", review(`"operation": "CREATE", "object": ` + strings.Replace(mapping("edge", "", `"/a/"`), `"name"`, `"generateName"`, 1)), true, settings.Settings{}, webhook.Allowed},
+		{"a wrong one with such a name", review(`"operation": "CREATE", "object": ` + strings.Replace(wrong, `"name"`, `"generateName"`, 1)), true, settings.Settings{}, webhook.Refused},
+		{"a status", review(`"operation": "UPDATE", "subResource": "status", "object": ` + wrong + `, "oldObject": ` + wrong), false, settings.Settings{}, webhook.Passed},
+		{"labels", review(`"operation": "UPDATE", "object": ` + wrong + `, "oldObject": ` + mapping("edge", "", `[ ]`)), false, settings.Settings{}, webhook.Passed},
+		{"a spec", review(`"operation": "UPDATE", "object": ` + wrong + `, "oldObject": ` + mapping("edge", "", `"/a/"`)), false, settings.Settings{}, webhook.Refused},
+		{"another namespace", review(`"operation": "CREATE", "object": ` + wrong), false, settings.Settings{SingleNamespace: true, Namespace: "other"}, webhook.Passed},
+		{"the own namespace", review(`"operation": "CREATE", "object": ` + wrong), false, settings.Settings{SingleNamespace: true, Namespace: "edge"}, webhook.Refused},
+		{"other labels", review(`"operation": "CREATE", "object": ` + wrong), false, settings.Settings{LabelSelector: "tier=back"}, webhook.Passed},
+		{"the labels that are read", review(`"operation": "CREATE", "object": ` + wrong), false, settings.Settings{LabelSelector: "tier=front"}, webhook.Refused},
+		{"another name", review(`"operation": "CREATE", "object": ` + wrong), false, settings.Settings{FieldSelector: "metadata.name=n"}, webhook.Passed},
+		{"a deletion", review(`"operation": "DELETE", "oldObject": ` + wrong), false, settings.Settings{}, webhook.Allowed},
+		{"a deletion, at the first door", review(`"operation": "DELETE", "oldObject": ` + wrong), true, settings.Settings{}, webhook.Passed},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			a := &app{settings: &x.settings, governing: &governing{}}
+			answer, verdict, err := a.reviewed(t.Context(), a.newTrial(), x.mutate, []byte(x.review))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got admissionReview
+			if err := json.Unmarshal(answer, &got); err != nil {
+				t.Fatal(err)
+			}
+			r := got.Response
+			if verdict != x.verdict || r == nil || r.UID != "u-1" || r.Allowed != (x.verdict != webhook.Refused) || got.Request != nil {
+				t.Errorf("the verdict is %s, not %s: %s", verdict, x.verdict, answer)
+			}
+			if verdict == webhook.Refused && (!strings.Contains(r.Status.Message, "spec.prefix") || !strings.Contains(r.Status.Message, "[CH-API-004]")) {
+				t.Errorf("the refusal is %q", r.Status.Message)
+			}
+		})
+	}
+	a := &app{settings: &settings.Settings{}, governing: &governing{}}
+	for _, text := range []string{"", "[]", `{"kind": "AdmissionReview"}`, `{"kind": "Other", "request": {"uid": "u"}}`} {
+		if _, verdict, err := a.reviewed(t.Context(), a.newTrial(), false, []byte(text)); err == nil || verdict != webhook.Unread {
+			t.Errorf("%q gives %s, %v", text, verdict, err)
+		}
+	}
+}
