@@ -100,6 +100,7 @@ func (a answer) String() string {
 type client struct {
 	t      testing.TB
 	delta  bool
+	node   *core.Node
 	names  map[string][]string // state of the world: the subscription per type
 	nonce  map[string]string
 	seen   map[string]string
@@ -112,7 +113,7 @@ type client struct {
 func connect(t testing.TB, conn *grpc.ClientConn, delta bool) *client {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &client{t: t, delta: delta, names: map[string][]string{}, nonce: map[string]string{}, seen: map[string]string{}, answer: make(chan answer, 4096), cancel: cancel}
+	c := &client{t: t, delta: delta, node: testNode, names: map[string][]string{}, nonce: map[string]string{}, seen: map[string]string{}, answer: make(chan answer, 4096), cancel: cancel}
 	t.Cleanup(cancel)
 	var err error
 	api := discovery.NewAggregatedDiscoveryServiceClient(conn)
@@ -174,7 +175,7 @@ var testNode = &core.Node{Id: "envoy-1", Cluster: "ambassador"}
 
 func (c *client) sendDelta(q *discovery.DeltaDiscoveryRequest) {
 	c.t.Helper()
-	q.Node = testNode
+	q.Node = c.node
 	if err := c.d.Send(q); err != nil {
 		c.t.Fatal(err)
 	}
@@ -182,7 +183,7 @@ func (c *client) sendDelta(q *discovery.DeltaDiscoveryRequest) {
 
 func (c *client) sendWhole(q *discovery.DiscoveryRequest) {
 	c.t.Helper()
-	q.Node = testNode
+	q.Node = c.node
 	if err := c.w.Send(q); err != nil {
 		c.t.Fatal(err)
 	}
