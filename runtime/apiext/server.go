@@ -125,15 +125,15 @@ func (s *Server) Serve(ctx context.Context, reviews, probes net.Listener) error 
 		}
 		conversion.ServeHTTP(w, r)
 	})
-	servers := []*http.Server{{
+	answering := &http.Server{
 		Handler: asked, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: s.Authority.Certificate}, ErrorLog: faults,
-	}}
+	}
+	probing := &http.Server{Handler: s.probes(), ReadHeaderTimeout: 5 * time.Second, ErrorLog: faults}
 	failed := make(chan error, 2)
-	go func() { failed <- servers[0].ServeTLS(reviews, "", "") }()
+	go func() { failed <- answering.ServeTLS(reviews, "", "") }()
 	if probes != nil {
-		servers = append(servers, &http.Server{Handler: s.probes(), ReadHeaderTimeout: 5 * time.Second, ErrorLog: faults})
-		go func() { failed <- servers[1].Serve(probes) }()
+		go func() { failed <- probing.Serve(probes) }()
 	}
 	looking, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var looks sync.WaitGroup
@@ -154,7 +154,7 @@ func (s *Server) Serve(ctx context.Context, reviews, probes net.Listener) error 
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	for _, server := range servers {
+	for _, server := range []*http.Server{answering, probing} {
 		_ = server.Shutdown(grace) // whoever still asks has a second replica, or asks again
 	}
 	return err
