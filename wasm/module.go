@@ -159,7 +159,7 @@ func (m *module) request(phase abi.Phase, unit string, items []abi.Item) ([]byte
 
 // validate asks the module's validate for its findings about a unit; none where it has no validate.
 func (m *module) validate(ctx context.Context, phase abi.Phase, unit string, items []abi.Item) ([]abi.Diagnostic, error) {
-	if !slices.ContainsFunc(m.code.info.Interface.Exports, func(e fuel.Export) bool { return e.Name == exportValidate }) {
+	if !m.validates() {
 		return nil, nil
 	}
 	input, err := m.request(phase, unit, items)
@@ -171,6 +171,11 @@ func (m *module) validate(ctx context.Context, phase abi.Phase, unit string, ite
 		return nil, err
 	}
 	return response.Diagnostics, nil
+}
+
+// validates reports whether the module has a validate.
+func (m *module) validates() bool {
+	return slices.ContainsFunc(m.code.info.Interface.Exports, func(e fuel.Export) bool { return e.Name == exportValidate })
 }
 
 func encodeRequest(r *abi.Request) ([]byte, error) {

@@ -20,7 +20,13 @@ type Set struct {
 	modules []*module
 	// refs counts the leases, and one for being the current set; guarded by the host's mutex.
 	refs int
+	// aside is set for runs that leave no trace.
+	aside bool
 }
+
+// Aside returns the set for runs that are not published: modules answer in them as in all others, but nothing is
+// remembered, counted, or held against a module. It holds until s is released.
+func (s *Set) Aside() *Set { return &Set{host: s.host, modules: s.modules, aside: true} }
 
 // phase returns the modules of a phase in the order in which they run.
 func (s *Set) phase(p abi.Phase) []*module {
@@ -102,7 +108,7 @@ func (s *Set) unit(ctx context.Context, p abi.Phase, modules []*module, u *Unit)
 		}
 		a, err := s.answer(ctx, m, p, u, &out, current)
 		if err != nil {
-			a = m.failed(p, u, err, &out)
+			a = m.failed(p, u, err, &out, s.aside)
 			if out.Blocked {
 				return out
 			}
@@ -127,10 +133,12 @@ func (s *Set) answer(ctx context.Context, m *module, p abi.Phase, u *Unit, soFar
 	k := unitKey{p, u.Key}
 	a = m.memo.get(k)
 	if a != nil && !a.stale && a.in == soFar.Hash {
-		m.stats.note(func(c *Counts) { c.Remembered++ })
+		if !s.aside {
+			m.stats.note(func(c *Counts) { c.Remembered++ })
+		}
 		return a, conflicts(soFar.Writes, a.writes)
 	}
-	if !m.breaker.allow() {
+	if !s.aside && !m.breaker.allow() {
 		_, until := m.breaker.status()
 		return nil, fault.Retry(fault.Open, "%s is suspended until %s", m.spec.Name, until.Format("15:04:05"))
 	}
@@ -140,7 +148,9 @@ func (s *Set) answer(ctx context.Context, m *module, p abi.Phase, u *Unit, soFar
 			a, err = nil, fault.New(fault.Host, "running the module failed: %v", reason)
 			s.host.log.Error("running a module failed", "module", m.spec.Name, "panic", reason, "stack", string(debug.Stack()))
 		}
-		m.breaker.done(blameless)
+		if !s.aside {
+			m.breaker.done(blameless)
+		}
 	}()
 	now := items()
 	var spent usage
@@ -152,6 +162,12 @@ func (s *Set) answer(ctx context.Context, m *module, p abi.Phase, u *Unit, soFar
 		if problem := s.host.config.Validate(ctx, p, u, a.after); problem != nil {
 			err = fault.New(fault.Result, "%w", problem)
 		}
+	}
+	if s.aside {
+		if err != nil {
+			return nil, err
+		}
+		return a, nil
 	}
 	m.stats.called(spent, err)
 	blameless = err == nil || fault.Is(err, fault.Conflict) || fault.Is(err, fault.Canceled)
@@ -165,7 +181,7 @@ func (s *Set) answer(ctx context.Context, m *module, p abi.Phase, u *Unit, soFar
 }
 
 // failed applies the module's failure policy to a unit, and returns the answer that stands in.
-func (m *module) failed(p abi.Phase, u *Unit, err error, out *Outcome) *answer {
+func (m *module) failed(p abi.Phase, u *Unit, err error, out *Outcome, aside bool) *answer {
 	f := Failure{Module: m.spec.Name, Digest: m.code.info.Digest, Err: err, Action: cmp.Or(m.spec.Failure, OnFailureKeep)}
 	var kept *answer
 	if f.Action == OnFailureKeep {
@@ -173,16 +189,18 @@ func (m *module) failed(p abi.Phase, u *Unit, err error, out *Outcome) *answer {
 			f.Action = OnFailureBlock
 		}
 	}
-	m.stats.note(func(c *Counts) {
-		switch f.Action {
-		case OnFailureKeep:
-			c.Kept++
-		case OnFailureSkip:
-			c.Skipped++
-		default:
-			c.Blocked++
-		}
-	})
+	if !aside {
+		m.stats.note(func(c *Counts) {
+			switch f.Action {
+			case OnFailureKeep:
+				c.Kept++
+			case OnFailureSkip:
+				c.Skipped++
+			default:
+				c.Blocked++
+			}
+		})
+	}
 	out.Failures = append(out.Failures, f)
 	out.Blocked = f.Action == OnFailureBlock
 	if kept == nil {
@@ -194,6 +212,11 @@ func (m *module) failed(p abi.Phase, u *Unit, err error, out *Outcome) *answer {
 		stand.after = kept.before
 	}
 	return &stand
+}
+
+// Asks reports whether a module of the phase has a validate.
+func (s *Set) Asks(p abi.Phase) bool {
+	return slices.ContainsFunc(s.phase(p), func(m *module) bool { return m.validates() })
 }
 
 // Validate asks the modules of a phase that have a validate for their findings about a unit, for a webhook or `check`.

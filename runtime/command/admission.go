@@ -111,8 +111,13 @@ func (a *app) reviewAdmission(ctx context.Context, file string, paths []string) 
 			return &status{exitUsage, err}
 		}
 	}
+	end, err := a.takeModules(ctx, world)
+	if err != nil {
+		return err
+	}
+	defer end()
 	review.Response = a.answer(world, review.Request)
-	if len(paths) > 0 && review.Response.Allowed {
+	if (len(paths) > 0 || a.modules != nil) && review.Response.Allowed {
 		trial := a.newTrial()
 		trial.Observe(world)
 		a.compileFor(ctx, trial, review.Request, review.Response)

@@ -50,6 +50,7 @@ right. Where an Envoy binary is found, Envoy is asked for its verdict too (--env
 				return &status{exitUsage, err}
 			}
 			defer collectRarely()()
+			a.asking = true
 			r, t, err := a.compilePaths(c.Context(), paths)
 			if err != nil {
 				return err

@@ -79,6 +79,8 @@ type app struct {
 	modules *modules.Modules
 	// aside marks a copy whose compiles are not published.
 	aside bool
+	// asking has modules say what is wrong with objects before they are compiled.
+	asking bool
 }
 
 // governing is shared by all copies of an app.

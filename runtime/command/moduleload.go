@@ -20,7 +20,7 @@ const settleTime = 2 * time.Minute
 
 // modulesOnce returns modules as the settings have them, for one compile; with specs, these and no others.
 func (a *app) modulesOnce(specs ...wasm.Spec) (*modules.Modules, error) {
-	return a.newModules(a.settings.StateDir, modules.Options{Specs: specs, Once: true, Log: slog.New(slog.DiscardHandler)})
+	return a.newModules(a.settings.StateDir, modules.Options{Specs: specs, Once: true, Ask: a.asking, Log: slog.New(slog.DiscardHandler)})
 }
 
 // newModules returns modules as the settings have them. What is kept between runs is kept in dir.

@@ -24,6 +24,8 @@ type Options struct {
 	Namespaces []string
 	// Specs are further modules.
 	Specs []wasm.Spec
+	// Ask has modules that can say what is wrong with objects before they are compiled (validate) do so in every compile.
+	Ask bool
 	// Once says that one compile is all there is: nobody minds which versions were live before.
 	Once bool
 	// CacheDir keeps compiled code between runs, "" for not.
@@ -45,6 +47,8 @@ type Modules struct {
 	kinds   kinds
 	nodes   nodes
 	results resources
+	asked   map[askedUnit]asked
+	aside   bool
 
 	mu    sync.Mutex
 	last  present
@@ -107,7 +111,10 @@ func (m *Modules) Fresh() bool { return !m.stale.Load() && !m.looks.Load() }
 func (m *Modules) Begin() translators.Extension {
 	m.stale.Store(false)
 	set := m.host.Acquire()
-	r := &run{modules: m, set: set}
+	r := &run{modules: m, set: set, on: set}
+	if m.aside {
+		r.on = set.Aside()
+	}
 	for _, p := range []abi.Phase{abi.Lower, abi.IR, abi.XDS} {
 		r.reads[index(p)] = newReads(set, p)
 	}
@@ -116,9 +123,11 @@ func (m *Modules) Begin() translators.Extension {
 }
 
 // Aside returns an extender for compiles that are not published: the modules do in them what they do in all, but what they
-// did is remembered apart and reported to nobody.
+// did is remembered apart and reported to nobody. Those that can are asked for what is wrong with objects (see Options.Ask).
 func (m *Modules) Aside() translators.Extender {
-	return &Modules{options: m.options, host: m.host, poke: make(chan struct{}, 1)}
+	o := m.options
+	o.Ask = true
+	return &Modules{options: o, host: m.host, poke: make(chan struct{}, 1), aside: true}
 }
 
 func index(p abi.Phase) int {
@@ -134,7 +143,8 @@ func index(p abi.Phase) int {
 // run is one compile.
 type run struct {
 	modules *Modules
-	set     *wasm.Set
+	set     *wasm.Set // held until End
+	on      *wasm.Set // what units are run on
 	reads   [3]reads
 	present present
 	writes  []translators.Written
@@ -209,5 +219,9 @@ func Units(r *translators.Result, known func(snapshot.GroupKind) bool, p abi.Pha
 
 // runUnits puts units through a phase.
 func (r *run) runUnits(p abi.Phase, units []wasm.Unit) []wasm.Outcome {
-	return r.set.Run(context.Background(), p, units)
+	out := r.on.Run(context.Background(), p, units)
+	if r.modules.options.Ask && r.on.Asks(p) {
+		r.ask(p, units, out)
+	}
+	return out
 }
