@@ -92,7 +92,7 @@ func Closed(r *ir.Resource) *ir.Resource {
 	return &ir.Resource{Type: r.Type, Name: r.Name, Version: version(contentHash(value)), Value: value, Origins: r.Origins}
 }
 
-// Pieces returns the parts of a resource that Envoy can judge alone; none for endpoints, and for what does not decode.
+// Pieces returns the parts of a resource that Envoy can judge alone; none for what does not decode.
 func Pieces(r *ir.Resource) []*ir.Unit {
 	unit := func(kind ir.UnitKind, name string, m proto.Message, frame []byte) *ir.Unit {
 		var f faults
@@ -107,6 +107,8 @@ func Pieces(r *ir.Resource) []*ir.Unit {
 	switch r.Type {
 	case ir.TypeCluster:
 		return []*ir.Unit{{Kind: ir.UnitCluster, Name: r.Name, Value: r.Value, Origins: r.Origins, ID: identity(ir.UnitCluster, contentHash(r.Value), 0)}}
+	case ir.TypeEndpoint:
+		return []*ir.Unit{{Kind: ir.UnitEndpoints, Name: r.Name, Value: r.Value, Origins: r.Origins, ID: identity(ir.UnitEndpoints, contentHash(r.Value), 0)}}
 	case ir.TypeRouteConfig:
 		m := &routev3.RouteConfiguration{}
 		if proto.Unmarshal(r.Value, m) != nil {

@@ -14,6 +14,8 @@ const (
 	// UnitCluster is a Cluster, UnitSecret a Secret.
 	UnitCluster UnitKind = "cluster"
 	UnitSecret  UnitKind = "secret"
+	// UnitEndpoints is a ClusterLoadAssignment that the back end did not make itself.
+	UnitEndpoints UnitKind = "endpoints"
 	// UnitListener is a Listener without filter chains.
 	UnitListener UnitKind = "listener"
 	// UnitChain is a FilterChain; Frame is its listener's UnitListener.

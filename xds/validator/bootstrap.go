@@ -38,6 +38,7 @@ const (
 	probeCertificate = "probe-certificate"
 	probeAnchors     = "probe-anchors"
 	probeExtension   = "probe-extension"
+	probeEndpoints   = "probe-endpoints"
 	probeListener    = "probe"
 	probeCluster     = "probe-cluster-"
 	adsCluster       = "chancery.validator/ads"
@@ -103,7 +104,7 @@ func bootstrap(ads, admin string, runtime map[string]any, confined bool) ([]byte
 	b := &bootstrapv3.Bootstrap{
 		Node:            &corev3.Node{Id: "validator", Cluster: "chancery"},
 		Admin:           &bootstrapv3.Admin{Address: pipe(admin)},
-		StaticResources: &bootstrapv3.Bootstrap_StaticResources{Listeners: []*listenerv3.Listener{asker()}, Clusters: []*clusterv3.Cluster{control(ads)}},
+		StaticResources: &bootstrapv3.Bootstrap_StaticResources{Listeners: []*listenerv3.Listener{asker()}, Clusters: []*clusterv3.Cluster{control(ads), located()}},
 		DynamicResources: &bootstrapv3.Bootstrap_DynamicResources{LdsConfig: overADS, CdsConfig: overADS,
 			AdsConfig: &corev3.ApiConfigSource{ApiType: corev3.ApiConfigSource_DELTA_GRPC, TransportApiVersion: corev3.ApiVersion_V3,
 				SetNodeOnFirstMessageOnly: true, // a node lists every extension: 50 kB with each answer
@@ -158,6 +159,12 @@ func control(ads string) *clusterv3.Cluster {
 		LoadAssignment: &endpointv3.ClusterLoadAssignment{ClusterName: adsCluster, Endpoints: []*endpointv3.LocalityLbEndpoints{{
 			LbEndpoints: []*endpointv3.LbEndpoint{{HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: pipe(ads)}}}}}}},
 	}
+}
+
+// located is the cluster that asks for endpoints.
+func located() *clusterv3.Cluster {
+	return &clusterv3.Cluster{Name: probeEndpoints, ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
+		EdsClusterConfig: &clusterv3.Cluster_EdsClusterConfig{EdsConfig: overADS}}
 }
 
 // good holds values that Envoy takes: they stand in wherever the verdict is about something else.

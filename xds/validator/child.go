@@ -242,6 +242,7 @@ func (c *child) reply(q *discovery.DeltaDiscoveryRequest) *discovery.DeltaDiscov
 		switch {
 		case q.TypeUrl == ir.TypeEndpoint:
 			r.Resources = append(r.Resources, emptyEndpoints(name))
+			c.asked[probeEndpoints] = c.asked[probeEndpoints] || name == probeEndpoints
 			continue
 		case q.TypeUrl == ir.TypeRouteConfig && name == probeRoutes:
 			r.Resources = append(r.Resources, resource(q.TypeUrl, name, named(nil, name)))
@@ -266,7 +267,7 @@ func (c *child) reply(q *discovery.DeltaDiscoveryRequest) *discovery.DeltaDiscov
 func (c *child) checkReady() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, what := range []string{ir.TypeCluster, ir.TypeListener, probeRoutes, probeExtension, probeCertificate, probeAnchors} {
+	for _, what := range []string{ir.TypeCluster, ir.TypeListener, probeEndpoints, probeRoutes, probeExtension, probeCertificate, probeAnchors} {
 		if !c.asked[what] {
 			return
 		}

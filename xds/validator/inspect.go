@@ -9,6 +9,7 @@ import (
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
@@ -47,6 +48,8 @@ func message(k ir.UnitKind) proto.Message {
 		return &routev3.RouteConfiguration{}
 	case ir.UnitCluster:
 		return &clusterv3.Cluster{}
+	case ir.UnitEndpoints:
+		return &endpointv3.ClusterLoadAssignment{}
 	case ir.UnitSecret:
 		return &tlsv3.Secret{}
 	case ir.UnitListener:

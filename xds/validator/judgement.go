@@ -20,7 +20,7 @@ type judgement struct {
 }
 
 // order is the order of judgement: what others stand in or refer to comes first.
-var order = []ir.UnitKind{ir.UnitSecret, ir.UnitExtension, ir.UnitCluster, ir.UnitRouteConfig, ir.UnitHost, ir.UnitRoute, ir.UnitListener, ir.UnitChain}
+var order = []ir.UnitKind{ir.UnitSecret, ir.UnitExtension, ir.UnitEndpoints, ir.UnitCluster, ir.UnitRouteConfig, ir.UnitHost, ir.UnitRoute, ir.UnitListener, ir.UnitChain}
 
 func (j *judgement) run(units []*ir.Unit) error {
 	byKind := map[ir.UnitKind][]*candidate{}

@@ -67,7 +67,7 @@ func (o *Options) budget(units int) time.Duration {
 func chunked(cs []*candidate) [][]*candidate {
 	size := chunk
 	switch cs[0].unit.Kind {
-	case ir.UnitSecret, ir.UnitListener, ir.UnitExtension, ir.UnitRouteConfig:
+	case ir.UnitSecret, ir.UnitListener, ir.UnitExtension, ir.UnitRouteConfig, ir.UnitEndpoints:
 		size = 1 // each has the probe name for itself
 	}
 	var out [][]*candidate
@@ -108,6 +108,9 @@ func (c *child) responses(cs []*candidate, serial uint64) (verdict, after *disco
 	case ir.UnitExtension:
 		return one(ir.TypeExtension, probeExtension, named(cs[0].value(), probeExtension)),
 			one(ir.TypeExtension, probeExtension, named(c.good.extension, probeExtension))
+	case ir.UnitEndpoints:
+		return one(ir.TypeEndpoint, probeEndpoints, named(cs[0].value(), probeEndpoints)),
+			&discovery.DeltaDiscoveryResponse{TypeUrl: ir.TypeEndpoint, Resources: []*discovery.Resource{emptyEndpoints(probeEndpoints)}}
 	case ir.UnitSecret:
 		// Envoy keeps a secret that it refused, so a good one follows at once.
 		name, good := probeCertificate, c.good.certificate

@@ -257,6 +257,9 @@ func suspects(t testing.TB) []suspect {
 		{`(?i)cipher`, chainUnit("three", outside, ciphers("NO-SUCH-CIPHER"))},
 		{`partial`, chainUnit("four", outside, func(c *listenerv3.FilterChain) { c.FilterChainMatch.ServerNames = []string{"a*.example.com"} })},
 		{"", chainUnit("five", head("elsewhere", "192.0.2.1", 80), nil)}, // one address, two listeners: not at a time
+		{"", unit(ir.UnitEndpoints, "e", &endpointv3.ClusterLoadAssignment{ClusterName: "e", Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{endpointAt("192.0.2.1", 80)}}}})},
+		{`malformed IP address`, unit(ir.UnitEndpoints, "f", &endpointv3.ClusterLoadAssignment{ClusterName: "f", Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{endpointAt("a.example.com", 80)}}}})},
+		{"", unit(ir.UnitEndpoints, "none", &endpointv3.ClusterLoadAssignment{ClusterName: "none"})},
 		{"", extension("cors", &corsv3.Cors{})},
 		{`script load error`, extension("lua", &luav3.Lua{DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: "function ("}}})},
 		{`(?i)type`, extension("no HTTP filter", &tcpv3.TcpProxy{StatPrefix: "x", ClusterSpecifier: &tcpv3.TcpProxy_Cluster{Cluster: "x"}})},

@@ -182,6 +182,13 @@ func writtenUpstreams() []writtenFault {
 		{"endpoints: weights of localities above 32 bits", rule, `CH-ENVOY-011 endpoints`, "", func(h *hand) {
 			h.endpoints.Endpoints = append(h.endpoints.Endpoints, locality(0, 1<<31, "192.0.2.2"), locality(0, 1<<31, "192.0.2.3"))
 		}},
+		{"endpoints: address by a name that is not there", asked, `Address must be set`, `Address must be set`, func(h *hand) {
+			h.endpoints.Endpoints[0].LbEndpoints = append(h.endpoints.Endpoints[0].LbEndpoints, &endpointv3.LbEndpoint{HostIdentifier: &endpointv3.LbEndpoint_EndpointName{EndpointName: "nope"}})
+		}},
+		{"endpoints: additional address that is none", asked, `malformed IP address`, `malformed IP address`, func(h *hand) {
+			e := h.endpoints.Endpoints[0].LbEndpoints[0].GetEndpoint()
+			e.AdditionalAddresses = []*endpointv3.Endpoint_AdditionalAddress{{Address: endpointAt("name.example.com", 80).GetEndpoint().Address}}
+		}},
 		{"endpoints: one twice", harmless, "", "", func(h *hand) {
 			h.endpoints.Endpoints = append(h.endpoints.Endpoints, locality(0, 0, "192.0.2.1", "192.0.2.1"))
 		}},
