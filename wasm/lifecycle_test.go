@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -337,6 +338,39 @@ func TestInterpreter(t *testing.T) {
 	spec.Interpreter = false
 	if s := apply1(t, h, spec); !fault.Is(s.Candidate.Err, fault.Unsupported) {
 		t.Errorf("%+v", s.Candidate)
+	}
+}
+
+// TestUnmetered: a module that can't be metered, here for a function of many nested loops, does not run at all, or in the
+// interpreter when the configuration says so; the status tells which. Endless work in it ends by its deadline.
+func TestUnmetered(t *testing.T) {
+	large := func(m *Module) {
+		m.Func(nil, nil, nil, bytes.Repeat(Op(0x03, 0x40), 600), bytes.Repeat(Op(0x0b), 600))
+	}
+	limited := func(version string) abi.Manifest {
+		return versioned(version, func(m *abi.Manifest) { m.Limits.Milliseconds = 50 })
+	}
+	h := newTestHost(t, nil)
+	src := &memory{module: guest{Manifest: limited("1.0.0"), With: large, Answer: setHeader("fine")}.Bytes()}
+	spec := Spec{Name: "m", Source: src, Grant: grantAll(), Failure: OnFailureSkip}
+	s := apply1(t, h, spec)
+	if s.Live != nil || s.Candidate.Stage != StageInspect || !fault.Is(s.Candidate.Err, fault.Unsupported) || !strings.Contains(s.Candidate.Err.Error(), "more than 500 loops") {
+		t.Fatalf("without the interpreter: %+v", s)
+	}
+	if o := runOne(h, unitOf("u", "a")); o.Changed || len(o.Failures) > 0 {
+		t.Errorf("a module that is not live does something: %+v", o)
+	}
+	spec.Interpreter = true
+	if s := apply1(t, h, spec); s.Live == nil || s.Live.Guard != GuardInterpreter || note(t, runOne(h, unitOf("u", "a"))) != "fine" {
+		t.Fatalf("with the interpreter: %+v", s)
+	}
+	for i, endless := range [][]byte{spin, Code(Call(34), packed(0, 0))} {
+		src.put(guest{Manifest: limited(fmt.Sprintf("1.1.%d", i)), Prepare: exponential(34), With: large, Translate: endless}.Bytes(), nil, nil)
+		h.Look()
+		settle(t, h)
+		if s := find(t, h, "m"); !fault.Is(s.Candidate.Err, fault.Deadline) || s.Live == nil || s.Live.Version != "1.0.0" {
+			t.Errorf("endless work: %+v", s.Candidate)
+		}
 	}
 }
 

@@ -46,8 +46,9 @@ var (
 		"The file breaks WebAssembly's binary format.",
 		"Build it again; the file may be truncated or no module at all.")
 	Unsupported = code("021", "Module uses a feature that can't be metered",
-		"The module is a component or uses instructions (threads, tail calls, exceptions, garbage collection) that Chancery can't count.",
-		"Build a core module for WebAssembly 2.0, without extensions.")
+		"The module is a component, uses instructions (threads, tail calls, exceptions, garbage collection) that Chancery can't count, or has "+
+			"a function too large to be compiled in time.",
+		"Build a core module for WebAssembly 2.0, without extensions; one with a large function runs with \"interpreter\": true, slowly.")
 	Reserved = code("022", "Module uses a reserved name",
 		"An import or export of the module has a name that belongs to Chancery's metering.",
 		"Rename it.")

@@ -40,7 +40,7 @@ type body struct {
 // branch counts one more place where control may part or meet.
 func (b *body) branch() {
 	if b.branches++; b.branches > maxBranches {
-		b.fail(Unsupported, "a function has more than %d blocks and branches", maxBranches)
+		b.p.exceeds(b.reader, "a function has more than %d blocks and branches", maxBranches)
 	}
 }
 
@@ -71,7 +71,7 @@ func (b *body) charge() {
 func (b *body) loop() (params []byte) {
 	b.p.report.Loops++
 	if b.loops++; b.loops > maxLoops {
-		b.fail(Unsupported, "a function has more than %d loops", maxLoops)
+		b.p.exceeds(b.reader, "a function has more than %d loops", maxLoops)
 	}
 	start := len(b.out)
 	b.out = append(b.out, opLoop)
@@ -221,7 +221,7 @@ func (b *body) rewrite() {
 			b.pending, weight = 0, 0
 		case opBlock, opLoop, opIf:
 			if b.branch(); len(b.frames) > maxDepth {
-				b.fail(Unsupported, "a function has blocks more than %d deep", maxDepth)
+				b.p.exceeds(b.reader, "a function has blocks more than %d deep", maxDepth)
 			}
 			f := frame{op: op, entry: b.pending}
 			if op == opLoop {

@@ -37,7 +37,8 @@ const (
 	Malformed Kind = iota + 1
 	// Unsupported modules have a structure that is not WebAssembly 2.0's: components, several memories, unknown sections.
 	Unsupported
-	// Unmetered modules are sound but for an instruction that the pass does not know, and which it therefore can't meter.
+	// Unmetered modules are sound as far as they were read, but have an instruction that the pass does not know and therefore
+	// can't meter, or a function of a size or shape that can't be compiled in time.
 	Unmetered
 	// Reserved: the module uses a name of the pass.
 	Reserved

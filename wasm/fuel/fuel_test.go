@@ -286,27 +286,27 @@ func TestAttacks(t *testing.T) {
 			m := base()
 			m.Func(none, none, none, bytes.Repeat(Op(Nop), 2<<20))
 			return m.Bytes()
-		}, fuel.Unsupported},
+		}, fuel.Unmetered},
 		{"blocks without end", func() []byte {
 			m := base()
 			m.Func(none, none, none, bytes.Repeat(Op(0x02, 0x40), 9_000), bytes.Repeat(Op(0x0b), 9_000))
 			return m.Bytes()
-		}, fuel.Unsupported},
+		}, fuel.Unmetered},
 		{"loops in loops", func() []byte {
 			m := base()
 			m.Func(none, none, none, bytes.Repeat(Op(0x03, 0x40), 2_000), bytes.Repeat(Op(0x0b), 2_000))
 			return m.Bytes()
-		}, fuel.Unsupported},
+		}, fuel.Unmetered},
 		{"branches to everywhere", func() []byte {
 			m := base()
 			m.Func(none, none, none, bytes.Repeat(Code(Const32(0), BrIf(0)), 20_000))
 			return m.Bytes()
-		}, fuel.Unsupported},
+		}, fuel.Unmetered},
 		{"labels without end", func() []byte {
 			m := base()
 			m.Func(none, none, none, Const32(0), Op(0x0e), U32(100_000), make([]byte, 100_001))
 			return m.Bytes()
-		}, fuel.Unsupported},
+		}, fuel.Unmetered},
 		{"bytes after the end of a function", func() []byte {
 			m := base()
 			m.Raw(none, none, Op(0, 0x0b, 0x01, 0x0b))

@@ -2,6 +2,7 @@ package fuel
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 )
 
@@ -19,6 +20,8 @@ func frameWords(locals, instructions int) int64 { return int64(16 + locals + ins
 type pass struct {
 	*module
 	report Report
+	// beyond says which bound of a function's shape the module exceeds; nil when it exceeds none.
+	beyond *Refusal
 	// What the pass adds, all behind the module's own.
 	added      []functionType
 	tickType   uint32
@@ -57,6 +60,9 @@ func Instrument(data []byte) ([]byte, Report, error) {
 	if m.sections[sectionCode] == nil && len(m.functions) > m.imported {
 		return nil, Report{}, &Refusal{Kind: Malformed, Offset: len(data), Message: "functions are declared, but there is no code section"}
 	}
+	if p.beyond != nil {
+		return nil, Report{}, p.beyond
+	}
 	out := p.assemble()
 	p.report.Functions = len(m.functions) - m.imported
 	p.report.Before, p.report.After = len(data), len(out)
@@ -79,6 +85,14 @@ func (p *pass) replace(id byte, by func(*reader) ([]byte, int)) *Refusal {
 	}
 	p.sections[id] = &reader{data: content}
 	return nil
+}
+
+// exceeds notes that a function is beyond what can be metered and compiled in time. The rest of the module is read all the
+// same: an interpreter may run it.
+func (p *pass) exceeds(r *reader, format string, args ...any) {
+	if p.beyond == nil {
+		p.beyond = &Refusal{Kind: Unmetered, Offset: r.base + r.at, Message: fmt.Sprintf(format, args...)}
+	}
 }
 
 // function returns the index that a function of the module has afterwards: the added import is behind the module's own
@@ -288,7 +302,7 @@ func (p *pass) rewriteCode(r *reader) ([]byte, int) {
 	for i := 0; i < n && r.err == nil; i++ {
 		size := r.u32()
 		if size > maxBody {
-			r.fail(Unsupported, "a function has %d bytes; %d are supported", size, maxBody)
+			p.exceeds(r, "a function has %d bytes; %d can be metered", size, maxBody)
 		}
 		sub := r.sub(size)
 		code = p.rewriteFunction(sub, p.types[p.functions[p.imported+i]], code[:0])
