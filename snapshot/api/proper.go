@@ -1,7 +1,6 @@
 package api
 
 import (
-	"iter"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -50,14 +49,14 @@ func (p *proper) flag(v jsontext.Value) *bool {
 	return nil
 }
 
-func (p *proper) members(v jsontext.Value) iter.Seq2[[]byte, jsontext.Value] {
+func (p *proper) members(v jsontext.Value) jsonobject.Cursor {
 	p.expect(v.Kind() == '{' || v.Kind() == 'n')
-	return jsonobject.Members(v)
+	return jsonobject.Open(v, '{')
 }
 
-func (p *proper) items(v jsontext.Value) iter.Seq[jsontext.Value] {
+func (p *proper) items(v jsontext.Value) jsonobject.Cursor {
 	p.expect(v.Kind() == '[' || v.Kind() == 'n')
-	return jsonobject.Items(v)
+	return jsonobject.Open(v, '[')
 }
 
 // texts reads an object of strings but for one name; nil for null.
@@ -66,33 +65,33 @@ func (p *proper) texts(v jsontext.Value, except string) map[string]string {
 		return nil
 	}
 	out := map[string]string{}
-	for name, value := range p.members(v) {
-		if string(name) != except {
-			out[string(name)] = p.text(value, "")
+	for m := p.members(v); m.Next(); {
+		if string(m.Name) != except {
+			out[string(m.Name)] = p.text(m.Value, "")
 		}
 	}
 	return out
 }
 
-func (m *metadata) read(v jsontext.Value) bool {
+func (meta *metadata) read(v jsontext.Value) bool {
 	var p proper
-	for name, value := range p.members(v) {
-		switch string(name) {
+	for m := p.members(v); m.Next(); {
+		switch string(m.Name) {
 		case "name":
-			m.Name = p.text(value, "")
+			meta.Name = p.text(m.Value, "")
 		case "namespace":
-			m.Namespace = p.text(value, "")
+			meta.Namespace = p.text(m.Value, "")
 		case "uid":
-			m.UID = p.text(value, "")
+			meta.UID = p.text(m.Value, "")
 		case "labels":
-			m.Labels = p.texts(value, lastApplied)
+			meta.Labels = p.texts(m.Value, lastApplied)
 		case "annotations":
-			m.Annotations = p.texts(value, lastApplied)
+			meta.Annotations = p.texts(m.Value, lastApplied)
 		case "generation":
-			m.Generation = p.number(value, 64)
+			meta.Generation = p.number(m.Value, 64)
 		case "creationTimestamp":
-			if at := p.text(value, ""); value.Kind() != 'n' {
-				p.expect(m.CreationTimestamp.UnmarshalText([]byte(at)) == nil)
+			if at := p.text(m.Value, ""); m.Value.Kind() != 'n' {
+				p.expect(meta.CreationTimestamp.UnmarshalText([]byte(at)) == nil)
 			}
 		}
 	}
@@ -101,18 +100,18 @@ func (m *metadata) read(v jsontext.Value) bool {
 
 func (s *serviceSpec) read(v jsontext.Value) bool {
 	var p proper
-	for name, value := range p.members(v) {
-		switch string(name) {
+	for m := p.members(v); m.Next(); {
+		switch string(m.Name) {
 		case "type":
-			s.Type = p.text(value, "ClusterIP")
+			s.Type = p.text(m.Value, "ClusterIP")
 		case "clusterIP":
-			s.ClusterIP = p.text(value, "None")
+			s.ClusterIP = p.text(m.Value, "None")
 		case "externalName":
-			s.ExternalName = p.text(value, "")
+			s.ExternalName = p.text(m.Value, "")
 		case "ports":
 			s.Ports = s.Ports[:0]
-			for item := range p.items(value) {
-				s.Ports = append(s.Ports, p.servicePort(item))
+			for port := p.items(m.Value); port.Next(); {
+				s.Ports = append(s.Ports, p.servicePort(port.Value))
 			}
 		}
 	}
@@ -120,19 +119,19 @@ func (s *serviceSpec) read(v jsontext.Value) bool {
 }
 
 func (p *proper) servicePort(v jsontext.Value) (port servicePort) {
-	for name, value := range p.members(v) {
-		switch string(name) {
+	for m := p.members(v); m.Next(); {
+		switch string(m.Name) {
 		case "name":
-			port.Name = p.text(value, "http")
+			port.Name = p.text(m.Value, "http")
 		case "protocol":
-			port.Protocol = p.text(value, "TCP")
+			port.Protocol = p.text(m.Value, "TCP")
 		case "port":
-			port.Port = int32(p.number(value, 32))
+			port.Port = int32(p.number(m.Value, 32))
 		case "targetPort":
-			if value.Kind() == '0' {
-				port.TargetPort = intOrString(strconv.FormatInt(p.number(value, 32), 10))
+			if m.Value.Kind() == '0' {
+				port.TargetPort = intOrString(strconv.FormatInt(p.number(m.Value, 32), 10))
 			} else {
-				port.TargetPort = intOrString(p.text(value, "http"))
+				port.TargetPort = intOrString(p.text(m.Value, "http"))
 			}
 		}
 	}
@@ -141,16 +140,16 @@ func (p *proper) servicePort(v jsontext.Value) (port servicePort) {
 
 func (l *endpointPorts) read(v jsontext.Value) bool {
 	var p proper
-	for item := range p.items(v) {
+	for item := p.items(v); item.Next(); {
 		var port endpointPort
-		for name, value := range p.members(item) {
-			switch string(name) {
+		for m := p.members(item.Value); m.Next(); {
+			switch string(m.Name) {
 			case "name":
-				port.Name = p.text(value, "http")
+				port.Name = p.text(m.Value, "http")
 			case "protocol":
-				port.Protocol = p.text(value, "TCP")
+				port.Protocol = p.text(m.Value, "TCP")
 			case "port":
-				port.Port = int32(p.number(value, 32))
+				port.Port = int32(p.number(m.Value, 32))
 			}
 		}
 		*l = append(*l, port)
@@ -160,27 +159,27 @@ func (l *endpointPorts) read(v jsontext.Value) bool {
 
 func (l *sliceEndpoints) read(v jsontext.Value) bool {
 	var p proper
-	for item := range p.items(v) {
+	for item := p.items(v); item.Next(); {
 		var e sliceEndpoint
-		for name, value := range p.members(item) {
-			switch string(name) {
+		for m := p.members(item.Value); m.Next(); {
+			switch string(m.Name) {
 			case "addresses":
-				for address := range p.items(value) {
-					e.Addresses = append(e.Addresses, p.text(address, ""))
+				for a := p.items(m.Value); a.Next(); {
+					e.Addresses = append(e.Addresses, p.text(a.Value, ""))
 				}
 			case "conditions":
-				for condition, holds := range p.members(value) {
-					switch string(condition) {
+				for c := p.members(m.Value); c.Next(); {
+					switch string(c.Name) {
 					case "ready":
-						e.Conditions.Ready = p.flag(holds)
+						e.Conditions.Ready = p.flag(c.Value)
 					case "serving":
-						e.Conditions.Serving = p.flag(holds)
+						e.Conditions.Serving = p.flag(c.Value)
 					case "terminating":
-						e.Conditions.Terminating = p.flag(holds)
+						e.Conditions.Terminating = p.flag(c.Value)
 					}
 				}
 			case "zone":
-				e.Zone = p.text(value, "")
+				e.Zone = p.text(m.Value, "")
 			}
 		}
 		*l = append(*l, e)

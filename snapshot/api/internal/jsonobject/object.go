@@ -28,8 +28,8 @@ func ParseInto(o Object, v jsontext.Value) (Object, bool) {
 		return nil, false
 	}
 	o = o[:0]
-	for name, value := range Members(v) {
-		o = append(o, Member{nameOf(name), value})
+	for c := Open(v, '{'); c.Next(); {
+		o = append(o, Member{nameOf(c.Name), c.Value})
 	}
 	return o, true
 }
@@ -52,45 +52,57 @@ func ParseList(v jsontext.Value) ([]jsontext.Value, bool) {
 		return nil, false
 	}
 	items := []jsontext.Value{}
-	for item := range Items(v) {
-		items = append(items, item)
+	for c := Open(v, '['); c.Next(); {
+		items = append(items, c.Value)
 	}
 	return items, true
-}
-
-// Items yields the items of a JSON array, which must be well formed; nothing for anything else.
-func Items(v jsontext.Value) iter.Seq[jsontext.Value] {
-	return func(yield func(jsontext.Value) bool) {
-		if v.Kind() != '[' {
-			return
-		}
-		for at := after(v, 0, '['); at < len(v) && v[at] != ']'; {
-			end := valueEnd(v, at)
-			if !yield(v[at:end:end]) {
-				return
-			}
-			at = after(v, end, ',')
-		}
-	}
 }
 
 // Members yields names and values of an object, which must be well formed; nothing for anything else.
 func Members(v jsontext.Value) iter.Seq2[[]byte, jsontext.Value] {
 	return func(yield func([]byte, jsontext.Value) bool) {
-		if v.Kind() != '{' {
-			return
-		}
-		for at := after(v, 0, '{'); at < len(v) && v[at] != '}'; {
-			end := valueEnd(v, at)
-			name := unquoted(v[at:end])
-			at = after(v, end, ':')
-			end = valueEnd(v, at)
-			if !yield(name, v[at:end:end]) {
+		for c := Open(v, '{'); c.Next(); {
+			if !yield(c.Name, c.Value) {
 				return
 			}
-			at = after(v, end, ',')
 		}
 	}
+}
+
+// Cursor goes through the members of an object or the items of an array, without the memory that an iterator may take.
+type Cursor struct {
+	// Name is that of a member, Value is the member's or the item itself.
+	Name, Value jsontext.Value
+
+	v    jsontext.Value
+	at   int
+	open byte
+}
+
+// Open returns the cursor before the first member of an object ('{') or item of an array ('['), which must be well formed; it has
+// nothing before it in anything else.
+func Open(v jsontext.Value, kind byte) Cursor {
+	c := Cursor{open: kind}
+	if byte(v.Kind()) == kind {
+		c.v, c.at = v, after(v, 0, kind)
+	}
+	return c
+}
+
+// Next moves on by one and reports whether there was one.
+func (c *Cursor) Next() bool {
+	if c.at >= len(c.v) || c.v[c.at] == '}' || c.v[c.at] == ']' {
+		return false
+	}
+	end := valueEnd(c.v, c.at)
+	if c.open == '{' {
+		c.Name = unquoted(c.v[c.at:end])
+		c.at = after(c.v, end, ':')
+		end = valueEnd(c.v, c.at)
+	}
+	c.Value = c.v[c.at:end:end]
+	c.at = after(c.v, end, ',')
+	return true
 }
 
 // after passes white space, one delimiter if it is there, and white space.
