@@ -254,3 +254,39 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("hung: %+v", s.Metrics)
 	}
 }
+
+// TestBackOff: an Envoy that does not start is not started over and over, however often one is asked for.
+func TestBackOff(t *testing.T) {
+	dir := t.TempDir()
+	starts, path := filepath.Join(dir, "starts"), filepath.Join(dir, "envoy")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\necho >> "+starts+"\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	v, err := New(Options{Envoy: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	begun := time.Now()
+	for range 200 {
+		if _, err := v.Judge(t.Context(), []*ir.Unit{prefix("a")}); err == nil {
+			t.Fatal("judged by nobody")
+		}
+	}
+	for time.Since(begun) < 3*pauseMin { // the pause doubles: at its end there is a second start, not a third
+		v.Judge(t.Context(), []*ir.Unit{prefix("a")}) // fails as above
+		time.Sleep(pauseMin / 20)
+	}
+	text, err := os.ReadFile(starts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, longest := strings.Count(string(text), "\n"), 1
+	for pause, at := pauseMin, time.Duration(0); at+pause <= time.Since(begun); pause *= 2 {
+		at += pause
+		longest++
+	}
+	if n < 2 || n > longest {
+		t.Errorf("%d starts within %s, want 2 to %d", n, time.Since(begun), longest)
+	}
+}
