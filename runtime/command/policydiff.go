@@ -171,7 +171,11 @@ func (d *policyDiff) write(w io.Writer) error {
 		if t != "" {
 			name = "of tenant " + t
 		}
-		fmt.Fprintf(&b, "denied anew: %d objects %s\n", d.Tenants[t], name)
+		s := "s"
+		if d.Tenants[t] == 1 {
+			s = ""
+		}
+		fmt.Fprintf(&b, "denied anew: %d object%s %s\n", d.Tenants[t], s, name)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

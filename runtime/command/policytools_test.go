@@ -314,7 +314,7 @@ func TestPolicyTools(t *testing.T) {
 		{[]string{"policy", "diff", guardrails, next}, exitUsage, "--from"},
 		{[]string{"policy", "diff", guardrails, "--from", manifests}, exitUsage, "old and the new"},
 		{[]string{"policy", "diff", guardrails, next, "--from", manifests, "--format", "xml"}, exitUsage, "xml"},
-		{[]string{"policy", "diff", guardrails, next, "--from", manifests}, exitErrors, "denied anew: 1 objects of tenant bank"},
+		{[]string{"policy", "diff", guardrails, next, "--from", manifests}, exitErrors, "denied anew: 1 object of tenant bank"},
 		{[]string{"policy", "diff", guardrails, next, "--from", manifests}, exitErrors, "Mapping/bank/bank-3 (tenant bank): changed -> denied"},
 		{[]string{"policy", "diff", next, guardrails, "--from", manifests}, exitFine, "denied -> changed"},
 		{[]string{"policy", "diff", guardrails, next, "--from", manifests, "--format", "json"}, exitErrors, `"deniedAnewByTenant"`},
