@@ -77,8 +77,9 @@ type reader struct {
 	// apiVersion is the one after conversion.
 	apiVersion string
 	// body holds the members beside apiVersion, kind, metadata and status, in canonical form unless edited.
-	body   jsonobject.Object
-	edited bool
+	body     jsonobject.Object
+	edited   bool
+	metadata metadata
 	// members is room for the members of a text.
 	members jsonobject.Object
 	// last are apiVersion and kind of the text before: most texts have the same, and so share the strings.
@@ -134,7 +135,7 @@ func (r *reader) open(doc []byte) bool {
 	o, _ := jsonobject.ParseInto(r.members, doc)
 	r.members = o
 	var kind string
-	var meta metadata
+	meta := &r.metadata
 	for i, f := range [...]struct {
 		name string
 		into *string
@@ -159,10 +160,10 @@ func (r *reader) open(doc []byte) bool {
 		r.edited = true
 	}
 	r.body = o
-	if metaText != nil && (meta.read(metaText) || r.decode(metaText, "metadata", &meta)) {
-		r.identify(&meta)
+	if metaText != nil && (meta.read(metaText) || r.decode(metaText, "metadata", meta)) {
+		r.identify(meta)
 	}
-	r.place(&meta)
+	r.place(meta)
 	if r.failed {
 		return false
 	}
