@@ -48,6 +48,8 @@ func (a *app) entrypoint(ctx context.Context, ready func(gateway.Addresses)) err
 		return usage("entrypoint needs a Kubernetes cluster: %w; set KUBECONFIG, or use \"chancery serve PATH...\" with manifests in files", err)
 	}
 	o := kube.Options{Config: config, LabelSelector: s.LabelSelector, FieldSelector: s.FieldSelector, Logger: log}
+	// Who is no object of the cluster may name Secrets too.
+	o.AllSecrets = s.Policies != "" || s.Modules != "" || s.AcceptSnapshots || len(a.configDirs()) > 0
 	if s.SingleNamespace {
 		o.Namespace = s.Namespace
 	}

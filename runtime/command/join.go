@@ -15,6 +15,16 @@ import (
 // initConfigDir is where an image may have manifests of its own (Emissary's fixed path).
 const initConfigDir = "/ambassador/init-config"
 
+// configDirs returns the folders of manifests that are there.
+func (a *app) configDirs() (dirs []string) {
+	for _, dir := range []string{a.settings.ConfigDir, initConfigDir} {
+		if _, err := os.Stat(dir); dir != "" && !errors.Is(err, fs.ErrNotExist) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
 // joined adds to the gateway's source what else the settings name: folders of manifests beside a cluster, Istio's
 // certificate, and what programs of this machine hand in.
 func (a *app) joined(o *gateway.Options) (gateway.Source, error) {
@@ -29,22 +39,7 @@ func (a *app) joined(o *gateway.Options) (gateway.Source, error) {
 	}
 	parts = append(parts, main)
 	if o.Snapshots {
-		var dirs []string
-		for _, dir := range []string{s.ConfigDir, initConfigDir} {
-			if dir == "" {
-				continue
-			}
-			switch info, err := os.Stat(dir); {
-			case errors.Is(err, fs.ErrNotExist):
-			case err != nil:
-				return nil, usage("config-dir: %w", err)
-			case !info.IsDir():
-				return nil, usage("config-dir: %s is no folder", dir)
-			default:
-				dirs = append(dirs, dir)
-			}
-		}
-		if len(dirs) > 0 {
+		if dirs := a.configDirs(); len(dirs) > 0 {
 			source, err := files.New(dirs, files.Options{MaxDelay: s.ReconfigMaxDelay, Logger: o.Log})
 			if err != nil {
 				return nil, &status{exitUsage, err}

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/chancery-gateway/chancery/runtime/health"
-	"github.com/chancery-gateway/chancery/runtime/watt"
 	"github.com/chancery-gateway/chancery/runtime/modules"
 	"github.com/chancery-gateway/chancery/runtime/report"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
 	"github.com/chancery-gateway/chancery/runtime/trace"
+	"github.com/chancery-gateway/chancery/runtime/watt"
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/xds"
 	"github.com/chancery-gateway/chancery/xds/validator"

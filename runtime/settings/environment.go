@@ -8,19 +8,19 @@ import (
 
 // withoutEffect are Emissary's variables that have no effect here, with the reason (Emissary docs: "Environment variables").
 var withoutEffect = map[string]string{
-	"AMBASSADOR_AMBEX_NO_RATELIMIT":      "there is no memory-based rate limit to switch off",
-	"AMBASSADOR_AMBEX_SNAPSHOT_COUNT":    "no snapshots are dumped",
-	"AMBASSADOR_SNAPSHOT_COUNT":          "no snapshots are dumped",
-	"AMBASSADOR_EDS_BYPASS":              "endpoints always travel by EDS",
-	"AMBASSADOR_DIAGD_BIND_PORT":         "diagnostics are served on health-port",
-	"AMBASSADOR_DIAGD_BIND_ADDREASS":     "diagnostics are served on health-address",
-	"AMBASSADOR_FORCE_ENDPOINTS":         "it has no effect in Emissary either",
-	"AMBASSADOR_AES_SECRET_NAME":         "it has no effect in Emissary either",
-	"AMBASSADOR_AES_SECRET_NAMESPACE":    "it has no effect in Emissary either",
-	"AMBASSADOR_DEBUG_CLUSTER_CONFIG":    "every refused resource is reported",
-	"AMBASSADOR_APIEXT_WAIT":             "kinds whose conversion does not work yet are waited for anyway",
-	"AMBASSADOR_APIEXT_WAIT_TIMEOUT":     "kinds whose conversion does not work yet are waited for anyway",
-	"AMBASSADOR_LOG_RESOURCES":           "use `chancery explain`",
+	"AMBASSADOR_AMBEX_NO_RATELIMIT":   "there is no memory-based rate limit to switch off",
+	"AMBASSADOR_AMBEX_SNAPSHOT_COUNT": "no snapshots are dumped",
+	"AMBASSADOR_SNAPSHOT_COUNT":       "no snapshots are dumped",
+	"AMBASSADOR_EDS_BYPASS":           "endpoints always travel by EDS",
+	"AMBASSADOR_DIAGD_BIND_PORT":      "diagnostics are served on health-port",
+	"AMBASSADOR_DIAGD_BIND_ADDREASS":  "diagnostics are served on health-address",
+	"AMBASSADOR_FORCE_ENDPOINTS":      "it has no effect in Emissary either",
+	"AMBASSADOR_AES_SECRET_NAME":      "it has no effect in Emissary either",
+	"AMBASSADOR_AES_SECRET_NAMESPACE": "it has no effect in Emissary either",
+	"AMBASSADOR_DEBUG_CLUSTER_CONFIG": "every refused resource is reported",
+	"AMBASSADOR_APIEXT_WAIT":          "kinds whose conversion does not work yet are waited for anyway",
+	"AMBASSADOR_APIEXT_WAIT_TIMEOUT":  "kinds whose conversion does not work yet are waited for anyway",
+	"AMBASSADOR_LOG_RESOURCES":        "use `chancery explain`",
 }
 
 // Unused returns a line for each AMBASSADOR_* or CHANCERY_* variable that is set and has no effect, sorted.

@@ -103,7 +103,10 @@ func (b *bed) until(what string, ok func(*snapshot.Snapshot) bool) {
 
 func (b *bed) holds(cert []byte) {
 	b.t.Helper()
-	b.until("the certificate is there", func(s *snapshot.Snapshot) bool { x := secret(s); return x != nil && string(x.Data["tls.crt"]) == string(cert) })
+	b.until("the certificate is there", func(s *snapshot.Snapshot) bool {
+		x := secret(s)
+		return x != nil && string(x.Data["tls.crt"]) == string(cert)
+	})
 }
 
 func finding(part string) func(*snapshot.Snapshot) bool {
@@ -221,5 +224,7 @@ func TestWhatIsBrokenOrGone(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "key.pem")); err != nil {
 		t.Fatal(err)
 	}
-	b.until("the Secret is gone", func(s *snapshot.Snapshot) bool { return secret(s) == nil && finding("warning CH-ISTIO-001 key.pem: no such file")(s) })
+	b.until("the Secret is gone", func(s *snapshot.Snapshot) bool {
+		return secret(s) == nil && finding("warning CH-ISTIO-001 key.pem: no such file")(s)
+	})
 }

@@ -22,6 +22,8 @@ type unit struct {
 	findings []snapshot.Diagnostic
 	// lost is set when the object itself could not be read.
 	lost bool
+	// content is set for Secrets, of which at first only the name is known.
+	content *content
 }
 
 // decode reads an object and drops what nobody reads. With asWritten, conversion between versions is ours: the API

@@ -133,7 +133,7 @@ type served struct {
 func (s *Source) kinds(ctx context.Context, wanted map[schema.GroupKind]bool) (found map[schema.GroupKind]*served, names map[string]bool, err error) {
 	found, names = map[schema.GroupKind]*served{}, map[string]bool{}
 	for _, r := range resources {
-		if r.builtIn && !(r.SeveralNamespaces() && s.options.Namespace != "") {
+		if r.builtIn && !(r.SeveralNamespaces() && s.options.Namespace != "") && (r.inPlaceOf == (snapshot.GroupKind{}) || s.unreadable(r.inPlaceOf)) {
 			found[schema.GroupKind{Group: r.Group, Kind: r.Kind}] = &served{what: r, version: r.versions[0]}
 		}
 	}
@@ -222,7 +222,10 @@ func (s *Source) apply(ctx context.Context, active, found map[schema.GroupKind]*
 			delete(active, k)
 			continue
 		}
-		if found[k] == nil && s.gone(ctx, was) {
+		if found[k] == nil && was.what.inPlaceOf != (snapshot.GroupKind{}) {
+			s.drop(was)
+			delete(active, k)
+		} else if found[k] == nil && s.gone(ctx, was) {
 			s.log.Info("a kind is gone from the API server", "kind", k.String())
 			s.end(was)
 			delete(active, k)
@@ -278,6 +281,7 @@ func (s *Source) begin(ctx context.Context, k *served) {
 		k.queries = append(k.queries, q)
 		var running context.Context
 		running, q.cancel = context.WithCancel(ctx)
+		q.context = running
 		s.running.Go(func() { q.run(running) })
 	}
 }
@@ -301,6 +305,33 @@ func (s *Source) end(k *served) {
 			Message: "the API server does not know " + k.what.Name + "." + k.what.Group + " any more; its objects stay as they were",
 			Help:    codeVanished.Cure,
 		}
+	}
+	s.poke()
+}
+
+// unreadable reports whether the API server refuses to show a kind.
+func (s *Source) unreadable(k snapshot.GroupKind) bool {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	for q := range s.world.queries {
+		if q.what.GroupKind() == k && q.cancel != nil && q.trouble != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// drop stops the queries of a kind that is not needed any more, and forgets its objects.
+func (s *Source) drop(k *served) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	for _, q := range k.queries {
+		q.cancel()
+		q.cancel = nil
+		for _, u := range q.units {
+			s.world.set(u, nil)
+		}
+		delete(s.world.queries, q)
 	}
 	s.poke()
 }

@@ -29,6 +29,9 @@ type query struct {
 	// asWritten is set when the API server does not convert between versions.
 	asWritten bool
 
+	// context is the query's own.
+	context context.Context
+
 	// Guarded by the world's lock. A query that has ended has no cancel any more.
 	cancel context.CancelFunc
 	units  map[string]*unit
@@ -45,11 +48,21 @@ var backoff = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 
 
 // run lists and watches until ctx ends.
 func (q *query) run(ctx context.Context) {
+	if q.what.names {
+		q.runNames(ctx)
+		return
+	}
 	client := q.source.client.Resource(q.resource)
 	list, watcher := client.List, client.Watch
 	if ns := q.source.namespaceOf(q.what); ns != "" {
 		list, watcher = client.Namespace(ns).List, client.Namespace(ns).Watch
 	}
+	q.reflect(ctx, &unstructured.Unstructured{}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) }, watcher)
+}
+
+// reflect lists and watches objects of a type.
+func (q *query) reflect(ctx context.Context, of runtime.Object, list func(context.Context, metav1.ListOptions) (runtime.Object, error),
+	watcher func(context.Context, metav1.ListOptions) (watch.Interface, error)) {
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			l, err := list(ctx, q.selected(o))
@@ -63,7 +76,7 @@ func (q *query) run(ctx context.Context) {
 		},
 	}
 	logger := klog.FromContext(ctx)
-	cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, q.source.client), &unstructured.Unstructured{}, q, cache.ReflectorOptions{
+	cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, q.source.client), of, q, cache.ReflectorOptions{
 		Logger: &logger, Name: q.resource.String(), TypeDescription: q.resource.String(), Backoff: &backoff,
 	}).RunWithContext(ctx)
 }
@@ -97,10 +110,15 @@ func (q *query) answered(ctx context.Context, err error) {
 		defer w.mu.Unlock()
 		if q.trouble != nil {
 			q.trouble = nil
+			if q.what.builtIn {
+				q.source.rediscover() // another kind may have been read in its place
+			}
 			q.source.poke()
 		}
 	case apierrors.IsForbidden(err):
 		q.report(codeForbidden, 3*time.Second, fmt.Sprintf("%s may not be read: %v", q.resource.GroupResource(), err))
+	case apierrors.IsNotFound(err) && q.what.builtIn:
+		q.report(codeUnreadable, 3*time.Second, fmt.Sprintf("%s are not served: %v", q.resource.GroupResource(), err))
 	case apierrors.IsNotFound(err):
 		q.source.rediscover() // the kind may be gone
 	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTooManyRequests(err):
@@ -129,6 +147,9 @@ func (q *query) report(code *snapshot.Code, doubt time.Duration, message string)
 			APIVersion: q.resource.GroupVersion().String(), Message: message, Help: code.Cure,
 		}
 		q.source.poke()
+		if q.what.builtIn {
+			q.source.rediscover() // another kind may be read in its place
+		}
 		if !q.synced {
 			q.doubted = time.Now().Add(doubt)
 			time.AfterFunc(doubt+time.Millisecond, q.source.poke)
@@ -141,10 +162,28 @@ func (q *query) settled() bool {
 	return q.synced || q.trouble != nil && time.Now().After(q.doubted)
 }
 
+// runNames is run for kinds of which only the names are watched.
+func (q *query) runNames(ctx context.Context) {
+	client := q.source.metadata.Resource(q.resource)
+	list, watcher := client.List, client.Watch
+	if ns := q.source.namespaceOf(q.what); ns != "" {
+		list, watcher = client.Namespace(ns).List, client.Namespace(ns).Watch
+	}
+	q.reflect(ctx, &metav1.PartialObjectMetadata{}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) }, watcher)
+}
+
 // key returns the key of what the reflector hands over.
-func key(obj any) (string, *unstructured.Unstructured) {
-	u, _ := obj.(*unstructured.Unstructured)
-	return u.GetNamespace() + "/" + u.GetName(), u
+func key(obj any) (string, metav1.Object) {
+	o, _ := obj.(metav1.Object)
+	return o.GetNamespace() + "/" + o.GetName(), o
+}
+
+// unit makes the unit of what the reflector hands over.
+func (q *query) unit(o metav1.Object) *unit {
+	if u, whole := o.(*unstructured.Unstructured); whole {
+		return decode(u, q.asWritten)
+	}
+	return &unit{version: o.GetResourceVersion(), content: &content{query: q, namespace: o.GetNamespace(), name: o.GetName()}}
 }
 
 // Add implements cache.ReflectorStore.
@@ -153,7 +192,7 @@ func (q *query) Add(obj any) error { return q.Update(obj) }
 // Update implements cache.ReflectorStore.
 func (q *query) Update(obj any) error {
 	k, u := key(obj)
-	now := decode(u, q.asWritten)
+	now := q.unit(u)
 	w := q.source.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -193,7 +232,7 @@ func (q *query) Replace(list []any, _ string) error {
 		if was := before[k]; was != nil && !inherited && was.version == u.GetResourceVersion() {
 			now[k] = was
 		} else {
-			now[k] = decode(u, q.asWritten)
+			now[k] = q.unit(u)
 		}
 	}
 	w.mu.Lock()

@@ -25,6 +25,10 @@ type Resource struct {
 	fields []string
 	// unlabelled resources are watched whatever the label selector: their labels are not the users' to set for us.
 	unlabelled bool
+	// names marks kinds of which only the names are watched; see secret.go.
+	names bool
+	// inPlaceOf is the kind that must be unreadable for this one to be watched.
+	inPlaceOf snapshot.GroupKind
 	// also resources are watched because somebody asked for them.
 	also bool
 }
@@ -48,9 +52,11 @@ var resources = []*Resource{
 	{Kind: "Service", Name: "services", versions: []string{"v1"}, builtIn: true},
 	{Kind: "Namespace", Name: "namespaces", versions: []string{"v1"}, Cluster: true, builtIn: true, unlabelled: true},
 	// The types of Secrets that Emissary reads; those of Helm and of service accounts never leave the API server.
-	{Kind: "Secret", Name: "secrets", versions: []string{"v1"}, builtIn: true,
+	{Kind: "Secret", Name: "secrets", versions: []string{"v1"}, builtIn: true, names: true,
 		fields: []string{"type=kubernetes.io/tls", "type=Opaque", "type=istio.io/key-and-cert"}},
 	{Group: snapshot.KindEndpointSlice.Group, Kind: "EndpointSlice", Name: "endpointslices", versions: []string{"v1"}, builtIn: true},
+	// What Emissary reads, and may read under the role of its own chart.
+	{Kind: "Endpoints", Name: "endpoints", versions: []string{"v1"}, builtIn: true, inPlaceOf: snapshot.KindEndpointSlice},
 	{Group: groupIngress, Kind: "Ingress", Name: "ingresses", versions: []string{"v1"}, builtIn: true},
 	{Group: groupIngress, Kind: "IngressClass", Name: "ingressclasses", versions: []string{"v1"}, Cluster: true, builtIn: true},
 
@@ -90,11 +96,13 @@ func emissary(kind, name string) *Resource {
 }
 
 // Resources returns everything that is watched, for whoever grants the permissions: the kinds in the order of group and
-// name, with one entry for all of chancery.dev. Beside these the names of CustomResourceDefinitions are watched.
+// name, with one entry for all of chancery.dev, without those that are read only in place of others. Beside these the names of CustomResourceDefinitions are watched.
 func Resources() []Resource {
 	all := []Resource{{Group: groupChancery, Kind: "*", Name: "*"}}
 	for _, r := range resources {
-		all = append(all, *r)
+		if r.inPlaceOf == (snapshot.GroupKind{}) {
+			all = append(all, *r)
+		}
 	}
 	slices.SortFunc(all, func(a, b Resource) int {
 		if c := strings.Compare(a.Group, b.Group); c != 0 {

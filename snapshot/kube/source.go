@@ -32,6 +32,8 @@ type Options struct {
 	// LabelSelector and FieldSelector are added to every query, as Emissary's AMBASSADOR_LABEL_SELECTOR and
 	// AMBASSADOR_FIELD_SELECTOR are; the labels of Namespaces and the fields of kinds without namespace do not count.
 	LabelSelector, FieldSelector string
+	// AllSecrets reads the content of every Secret, not only of those that objects of the cluster mention: somebody else may.
+	AllSecrets bool
 	// MinInterval is the least time between two snapshots; default 100 ms.
 	MinInterval time.Duration
 	// Rescan is the time between two looks at which kinds there are, beside those that CustomResourceDefinitions cause;
@@ -52,6 +54,7 @@ type Source struct {
 
 	wake chan struct{} // there may be a new snapshot
 	look chan struct{} // there may be other kinds
+	gets chan struct{} // has room for the Secrets that are read at a time
 
 	mu      sync.Mutex
 	outage  time.Time // since when the API server does not answer; zero while it does
@@ -63,7 +66,7 @@ type Source struct {
 func New(o Options) (*Source, error) {
 	config := rest.CopyConfig(o.Config)
 	config.QPS = -1 // watches are few, and held up at the start they would hold up traffic
-	s := &Source{options: o, log: o.Logger, world: newWorld(), wake: make(chan struct{}, 1), look: make(chan struct{}, 1)}
+	s := &Source{options: o, log: o.Logger, world: newWorld(), wake: make(chan struct{}, 1), look: make(chan struct{}, 1), gets: make(chan struct{}, 16)}
 	if s.options.MinInterval <= 0 {
 		s.options.MinInterval = 100 * time.Millisecond
 	}
@@ -118,6 +121,10 @@ func (s *Source) Run(ctx context.Context, deliver func(*snapshot.Snapshot)) erro
 			continue
 		}
 		if first && !s.settled() {
+			continue
+		}
+		if wait := s.world.awaits(); wait > 0 {
+			timer.Reset(wait)
 			continue
 		}
 		owed := s.owes()

@@ -181,7 +181,7 @@ spec: {prefix: /first/, service: quote}
 apiVersion: getambassador.io/v2
 kind: Host
 metadata: {name: host, namespace: %[1]s}
-spec: {hostname: a.example.com, selector: {matchLabels: {a: b}}}
+spec: {hostname: a.example.com, selector: {matchLabels: {a: b}}, tlsSecret: {name: certificate}}
 `, ns))
 	w.until("all objects", func(s *snapshot.Snapshot) bool {
 		return mapping(s, ns, "annotated") != nil && mapping(s, ns, "second") != nil && mapping(s, ns, "first") != nil &&

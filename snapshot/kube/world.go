@@ -24,12 +24,13 @@ type world struct {
 	// absent are findings about kinds that the API server does not serve.
 	absent []snapshot.Diagnostic
 	last   *snapshot.Snapshot
+	mentions
 }
 
 func newWorld() *world {
 	return &world{
 		claims: map[snapshot.Ref][]*snapshot.Object{}, twice: map[snapshot.Ref]bool{}, talking: map[*unit]struct{}{},
-		queries: map[*query]struct{}{}, last: snapshot.Empty(),
+		queries: map[*query]struct{}{}, last: snapshot.Empty(), mentions: newMentions(),
 	}
 }
 
@@ -48,10 +49,22 @@ func compare(a, b *snapshot.Object) int {
 
 // set puts now in place of before; either may be nil. An object that cannot be read any more keeps its last good form.
 func (w *world) set(before, now *unit) {
+	if before != nil && before.content != nil || now != nil && now.content != nil {
+		w.setSecret(before, now)
+		return
+	}
+	if now != nil {
+		w.mention(now.objects, 1)
+	}
+	if before != nil {
+		gone := before.objects
+		defer func() { w.mention(gone, -1) }() // last, so that what both mention stays known
+	}
 	if before != nil {
 		delete(w.talking, before)
 		if now != nil && now.lost && len(before.objects) > 0 {
 			now.objects = before.objects
+			w.mention(now.objects, 1)
 			own := before.objects[0]
 			now.findings = append(now.findings, own.About(snapshot.Info, codeKept, "", "stays as it was before it was changed", ""))
 		} else {

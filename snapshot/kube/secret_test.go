@@ -1,0 +1,182 @@
+package kube_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/snapshot/api/v3alpha1"
+	"github.com/chancery-gateway/chancery/snapshot/kube"
+)
+
+const oneSecret = "---\n{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: %s}, type: %s, stringData: {tls.crt: %s, tls.key: k}}\n"
+
+func crt(s *snapshot.Snapshot, ns, name string) string {
+	o := s.Get(snapshot.KindSecret, ns, name)
+	if o == nil {
+		return ""
+	}
+	return string(o.Spec.(*snapshot.Secret).Data["tls.crt"])
+}
+
+// The content of a Secret is there with the first snapshot in which an object mentions it, and for as long as one does.
+func TestSecretsAreReadWhenTheyAreMentioned(t *testing.T) {
+	c, client, ns := bed(t)
+	host := "---\n{apiVersion: getambassador.io/v3alpha1, kind: Host, metadata: {name: %s, namespace: " + ns + "}, spec: {hostname: %s.example.com, tlsSecret: {name: %s}}}\n"
+	client.Apply(fmt.Sprintf(oneSecret, "first", ns, "kubernetes.io/tls", "one") + fmt.Sprintf(oneSecret, "idle", ns, "kubernetes.io/tls", "idle") +
+		fmt.Sprintf(oneSecret, "dotted", ns, "Opaque", "dotted") + fmt.Sprintf(oneSecret, "annotated", ns, "Opaque", "annotated") +
+		fmt.Sprintf(oneSecret, "module", ns, "Opaque", "module") + fmt.Sprintf(oneSecret, "ingress", ns, "Opaque", "ingress") +
+		fmt.Sprintf(oneSecret, "fallback-self-signed-cert", ns, "kubernetes.io/tls", "fallback") + fmt.Sprintf(host, "h", "h", "first") + fmt.Sprintf(`---
+{apiVersion: getambassador.io/v3alpha1, kind: TLSContext, metadata: {name: t, namespace: %[1]s}, spec: {hosts: [x], secret: dotted.%[1]s}}
+---
+{apiVersion: getambassador.io/v3alpha1, kind: Module, metadata: {name: tls, namespace: %[1]s}, spec: {config: {server: {secret: module}}}}
+---
+{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: i, namespace: %[1]s}, spec: {tls: [{secretName: ingress}], defaultBackend: {service: {name: s, port: {number: 80}}}}}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: s
+  namespace: %[1]s
+  annotations:
+    getambassador.io/config: |
+      {apiVersion: getambassador.io/v3alpha1, kind: Host, name: noted, hostname: noted.example.com, tlsSecret: {name: annotated}}
+spec: {ports: [{port: 80}]}
+`, ns))
+	w := start(t, kube.Options{Config: c.Config(), Namespace: ns})
+	w.until("the first snapshot", func(s *snapshot.Snapshot) bool { return s.Get(v3alpha1.KindHost, ns, "h") != nil })
+	first := w.all[0]
+	for name, want := range map[string]string{
+		"first": "one", "dotted": "dotted", "annotated": "annotated", "module": "module", "ingress": "ingress", "fallback-self-signed-cert": "fallback", "idle": "",
+	} {
+		if got := crt(first, ns, name); got != want {
+			t.Errorf("the first snapshot has %q of Secret %s, not %q", got, name, want)
+		}
+	}
+
+	client.Apply(fmt.Sprintf(host, "later", "later", "idle"))
+	w.until("a Host comes", func(s *snapshot.Snapshot) bool { return s.Get(v3alpha1.KindHost, ns, "later") != nil })
+	client.Apply(fmt.Sprintf(oneSecret, "first", ns, "kubernetes.io/tls", "two"))
+	w.until("the Secret changes", func(s *snapshot.Snapshot) bool { return crt(s, ns, "first") == "two" })
+	client.Apply(fmt.Sprintf(host, "h", "renamed", "first"))
+	w.until("its Host changes", func(s *snapshot.Snapshot) bool {
+		return s.Get(v3alpha1.KindHost, ns, "h").Spec.(*v3alpha1.HostSpec).Hostname == "renamed.example.com"
+	})
+	for i, s := range w.all {
+		if s.Get(v3alpha1.KindHost, ns, "later") != nil && crt(s, ns, "idle") != "idle" {
+			t.Errorf("snapshot %d has the Host without its Secret", i)
+		}
+		if crt(s, ns, "first") == "" {
+			t.Errorf("snapshot %d has lost a Secret", i)
+		}
+	}
+
+	client.Delete(fmt.Sprintf(host, "later", "later", "idle"))
+	w.until("nobody mentions it any more", func(s *snapshot.Snapshot) bool { return crt(s, ns, "idle") == "" })
+	client.Delete(fmt.Sprintf(oneSecret, "first", ns, "kubernetes.io/tls", "two"))
+	w.until("the Secret is gone", func(s *snapshot.Snapshot) bool { return crt(s, ns, "first") == "" })
+	client.Apply(fmt.Sprintf(oneSecret, "first", ns, "kubernetes.io/tls", "three"))
+	w.until("it is back", func(s *snapshot.Snapshot) bool { return crt(s, ns, "first") == "three" })
+	client.Apply(fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s-2}}", ns))
+
+	all := start(t, kube.Options{Config: c.Config(), Namespace: ns, AllSecrets: true})
+	all.until("all Secrets", func(s *snapshot.Snapshot) bool { return crt(s, ns, "idle") == "idle" && crt(s, ns, "first") == "three" })
+}
+
+// heap returns the bytes in use.
+func heap() uint64 {
+	var m runtime.MemStats
+	for range 3 {
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// What a Secret costs that nobody mentions, beside what it costs with its content.
+func TestMemoryOfSecrets(t *testing.T) {
+	c, client, ns := bed(t)
+	const n, size = 300, 8000
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, oneSecret, fmt.Sprintf("secret-%d", i), ns, "Opaque", fmt.Sprintf("c%d%s", i, strings.Repeat("x", size)))
+	}
+	client.Apply(b.String())
+	b.Reset()
+	client.Apply(fmt.Sprintf(oneMapping, "m", ns, "/m/"))
+	measure := func(all bool) uint64 {
+		before := heap()
+		w := start(t, kube.Options{Config: c.Config(), Namespace: ns, AllSecrets: all})
+		want := 0
+		if all {
+			want = n
+		}
+		w.until("the Secrets", func(s *snapshot.Snapshot) bool {
+			return mapping(s, ns, "m") != nil && s.Len(snapshot.KindSecret) == want
+		})
+		time.Sleep(300 * time.Millisecond) // what listing left behind
+		after := heap()
+		runtime.KeepAlive(w)
+		return max(after, before) - before
+	}
+	measure(false) // the client library's own
+	names, whole := measure(false), measure(true)
+	t.Logf("%d Secrets of %d bytes: %d bytes each by name, %d with their content", n, size, names/n, whole/n)
+	if names*4 > whole {
+		t.Errorf("names cost %d bytes each, contents %d", names/n, whole/n)
+	}
+}
+
+// Under the role of Emissary's chart EndpointSlices may not be read; Endpoints stand in for them until they may.
+func TestEndpointsStandInForSlices(t *testing.T) {
+	c, client, ns := bed(t)
+	const role = `
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: %[1]s}, rules: [
+  {apiGroups: [""], resources: [services, namespaces, secrets, endpoints], verbs: [get, list, watch]}, %[2]s
+  {apiGroups: [networking.k8s.io, getambassador.io, gateway.networking.k8s.io, apiextensions.k8s.io, chancery.dev], resources: ["*"], verbs: [get, list, watch]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: %[1]s}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[1]s}, subjects: [{kind: User, name: %[1]s}]}
+`
+	client.Apply(fmt.Sprintf(role, ns, ""))
+	client.Apply(fmt.Sprintf(`
+{apiVersion: v1, kind: Endpoints, metadata: {name: quote, namespace: %[1]s}, subsets: [{addresses: [{ip: 10.9.8.7}], ports: [{name: http, port: 8080}]}]}
+---
+{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: quote-1, namespace: %[1]s, labels: {kubernetes.io/service-name: quote}}, addressType: IPv4, ports: [{name: http, port: 8080}], endpoints: [{addresses: [10.9.8.6]}]}
+`, ns))
+	config := c.Config()
+	config.Impersonate = rest.ImpersonationConfig{UserName: ns}
+	w := start(t, kube.Options{Config: config})
+	endpoints := func(s *snapshot.Snapshot) string {
+		var all []string
+		for o := range s.EndpointSlices(ns, "quote") {
+			all = append(all, o.Kind+" "+o.Spec.(*snapshot.EndpointSlice).Endpoints[0].Addresses[0])
+		}
+		return strings.Join(all, ", ")
+	}
+	w.until("Endpoints are read", func(s *snapshot.Snapshot) bool { return endpoints(s) == "Endpoints 10.9.8.7" })
+	forbidden := func(s *snapshot.Snapshot) bool {
+		for _, d := range s.Findings() {
+			if d.Code.ID == "CH-KUBE-001" && d.Object.Kind == "EndpointSlice" {
+				return true
+			}
+		}
+		return false
+	}
+	if !forbidden(w.now()) {
+		t.Errorf("no finding says so: %v", w.now().Findings())
+	}
+	client.Apply(fmt.Sprintf(role, ns, `{apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [get, list, watch]},`))
+	w.until("EndpointSlices are read", func(s *snapshot.Snapshot) bool { return endpoints(s) == "EndpointSlice 10.9.8.6" && !forbidden(s) })
+	without := false
+	for _, s := range w.all {
+		without = without || endpoints(s) == ""
+	}
+	if without && endpoints(w.all[0]) != "" {
+		t.Error("a snapshot between the two has no endpoints")
+	}
+}
