@@ -133,7 +133,7 @@ func (c *Client) served(o *unstructured.Unstructured) {
 			continue
 		}
 		r := c.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: plural})
-		Eventually(c.t, 10*time.Second, plural+" is served", func(ctx context.Context) bool {
+		Eventually(c.t, 60*time.Second, plural+" is served", func(ctx context.Context) bool {
 			_, err := r.List(ctx, metav1.ListOptions{Limit: 1})
 			return err == nil
 		})
