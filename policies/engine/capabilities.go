@@ -36,14 +36,14 @@ var allowed = strings.Fields(`
 	trim_suffix type_name union upper uri.is_valid uri.parse urlquery.decode urlquery.decode_object urlquery.encode
 	urlquery.encode_object uuid.parse walk`)
 
-// testing are the builtins that `chancery policy test` adds.
-var testing = []string{"print", "internal.print", "internal.test_case"}
+// inTests are the builtins that `chancery policy test` adds.
+var inTests = []string{"print", "internal.print", "internal.test_case"}
 
 // Capabilities returns the profile as OPA's capabilities document. The result is shared and must not be changed.
 var Capabilities = sync.OnceValue(func() *ast.Capabilities { return restricted(allowed) })
 
 // TestCapabilities returns the profile with what tests may use beside: print.
-var TestCapabilities = sync.OnceValue(func() *ast.Capabilities { return restricted(slices.Concat(allowed, testing)) })
+var TestCapabilities = sync.OnceValue(func() *ast.Capabilities { return restricted(slices.Concat(allowed, inTests)) })
 
 func restricted(names []string) *ast.Capabilities {
 	c := ast.CapabilitiesForThisVersion()

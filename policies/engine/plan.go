@@ -18,6 +18,7 @@ import (
 
 // plan asks policies that can share one parameters document, in one evaluation.
 type plan struct {
+	set        *Set
 	policies   []*Policy
 	parameters *ast.Term
 	body       ast.Body
@@ -42,7 +43,7 @@ const (
 )
 
 func (s *Set) compile(ph Phase, policies []*Policy, parameters *ast.Term) *plan {
-	p := &plan{policies: policies, parameters: parameters, c: s.units[policies[0].Tenant].compiler}
+	p := &plan{set: s, policies: policies, parameters: parameters, c: s.units[policies[0].Tenant].compiler}
 	add := func(o output, value *ast.Term) {
 		expr := ast.Equality.Expr(ast.NewTerm(o.name), value)
 		expr.Index = len(p.body)
@@ -76,11 +77,12 @@ func (s *Set) compile(ph Phase, policies []*Policy, parameters *ast.Term) *plan 
 	return p
 }
 
-// slow is what policies that are asked together may take before each is measured alone; passBudget is how long one policy
-// may take in all for the objects of one compile.
+// slow is what policies that are asked together may take before each is measured alone; passBudget is how long one policy,
+// and tenantBudget how long all policies of one tenant, may take in all for the objects of one compile.
 const (
-	slow       = 20 * time.Millisecond
-	passBudget = 5 * time.Second
+	slow         = 20 * time.Millisecond
+	passBudget   = 5 * time.Second
+	tenantBudget = 10 * time.Second
 )
 
 // BeginPass starts the budgets of one compile.
@@ -88,20 +90,40 @@ func (s *Set) BeginPass() {
 	for _, p := range s.Policies {
 		p.Stats.passed.Store(p.Stats.Nanos.Load())
 	}
+	for _, spent := range s.spent {
+		spent.Store(0)
+	}
 }
 
-// charge books an evaluation on the policies, which share its time. One whose budget is used up is quarantined.
+// charge books an evaluation on the policies, which share its time. One whose budget is used up is quarantined; when that of a
+// tenant is, the one of its policies that took most.
 func (p *plan) charge(took time.Duration) {
 	if len(p.policies) == 1 {
 		p.policies[0].Stats.observe(took)
 	}
 	for _, one := range p.policies {
 		one.Stats.Evaluations.Add(1)
-		if now := one.Stats.Nanos.Add(took.Nanoseconds() / int64(len(p.policies))); now-one.Stats.passed.Load() > passBudget.Nanoseconds() {
+		one.Stats.Nanos.Add(took.Nanoseconds() / int64(len(p.policies)))
+		if one.Stats.pass() > passBudget {
 			one.Stats.quarantined.Store(true)
 		}
 	}
+	if spent := p.set.spent[p.policies[0].Tenant]; spent != nil && time.Duration(spent.Add(took.Nanoseconds())) > tenantBudget {
+		var most *Policy
+		for _, one := range p.set.Policies {
+			if one.Tenant == p.policies[0].Tenant && !one.Quarantined() && (most == nil || one.Stats.pass() > most.Stats.pass()) {
+				most = one
+			}
+		}
+		if most != nil {
+			most.Stats.quarantined.Store(true)
+			spent.Add(-most.Stats.pass().Nanoseconds())
+		}
+	}
 }
+
+// pass is the time that the policy took in the present compile.
+func (s *Stats) pass() time.Duration { return time.Duration(s.Nanos.Load() - s.passed.Load()) }
 
 // ask evaluates the plan over the input that it makes.
 func (p *plan) ask(ctx context.Context, input InputFunc, store *index.Store, run func(context.Context, ast.Value, *index.Store, time.Duration) (Answer, time.Duration, error)) (Answer, time.Duration, error) {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/open-policy-agent/opa/v1/version"
 
@@ -41,6 +42,8 @@ type Set struct {
 	Findings []snapshot.Diagnostic
 
 	units map[string]*unit
+	// spent is the time of each tenant's policies in the present compile, in nanoseconds.
+	spent map[string]*atomic.Int64
 }
 
 // Loader makes sets and keeps what the next one can use: parsed modules, and the last good form of each package. It is
@@ -65,6 +68,12 @@ func (l *Loader) Load(in Input) *Set {
 		b.check(b.set.units[tenant])
 	}
 	b.instances()
+	b.set.spent = map[string]*atomic.Int64{}
+	for _, p := range b.set.Policies {
+		if p.Tenant != "" && b.set.spent[p.Tenant] == nil {
+			b.set.spent[p.Tenant] = &atomic.Int64{}
+		}
+	}
 	b.set.Digest = b.digest()
 	b.set.Findings = snapshot.SortDiagnostics(b.set.Findings)
 	l.keep(b.used)

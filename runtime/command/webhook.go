@@ -74,7 +74,7 @@ func (a *app) answerReviews(ctx context.Context, config *rest.Config, g *gateway
 func (a *app) newTrial() *webhook.Trial {
 	return &webhook.Trial{NewCompiler: func() pipeline.Compiler {
 		aside := *a
-		aside.governing, aside.decisions, aside.aside = &governing{}, nil, true
+		aside.governing, aside.decisions, aside.aside, aside.point = &governing{}, nil, true, policy.PointCompile
 		return aside.newCompiler()
 	}}
 }
