@@ -94,7 +94,7 @@ func New(o Options) (*Source, error) {
 
 // Run delivers a first snapshot once every kind has been listed, and another one each time that the cluster says
 // something else, until the context ends. The first change after quiet is delivered at once, later ones at most once per
-// MinInterval. While the API server cannot be reached, nothing is delivered. The error is nil when the context ended.
+// MinInterval; changes of endpoints alone, which need no compile, after endpointInterval already. While the API server cannot be reached, nothing is delivered. The error is nil when the context ended.
 func (s *Source) Run(ctx context.Context, deliver func(*snapshot.Snapshot)) error {
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logr.FromSlogHandler(quiet{s.log.Handler()})))
 	defer s.running.Wait()
@@ -116,7 +116,11 @@ func (s *Source) Run(ctx context.Context, deliver func(*snapshot.Snapshot)) erro
 		case <-s.wake:
 		case <-timer.C:
 		}
-		if wait := time.Until(delivered.Add(s.options.MinInterval)); wait > 0 {
+		interval := s.options.MinInterval
+		if s.world.endpointsOnly() {
+			interval = min(interval, endpointInterval)
+		}
+		if wait := time.Until(delivered.Add(interval)); wait > 0 {
 			timer.Reset(wait)
 			continue
 		}
@@ -134,6 +138,9 @@ func (s *Source) Run(ctx context.Context, deliver func(*snapshot.Snapshot)) erro
 		}
 	}
 }
+
+// endpointInterval is the least time between two snapshots of which the second has other endpoints only.
+const endpointInterval = 10 * time.Millisecond
 
 // settled reports whether every query has had its first answer.
 func (s *Source) settled() bool {

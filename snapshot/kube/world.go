@@ -107,6 +107,16 @@ func (w *world) settle(r snapshot.Ref) {
 	}
 }
 
+// endpointsOnly reports whether nothing but endpoints has changed since the last snapshot.
+func (w *world) endpointsOnly() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.dirty) > 0 && !slices.ContainsFunc(w.dirty, func(r snapshot.Ref) bool {
+		k := r.GroupKind()
+		return k != snapshot.KindEndpointSlice && k != snapshot.KindEndpoints
+	})
+}
+
 // snapshot derives the snapshot of the present state. changed is false when it says the same as the last one.
 func (w *world) snapshot() (s *snapshot.Snapshot, changed bool) {
 	w.mu.Lock()
