@@ -30,8 +30,8 @@ type Extension interface {
 	Emit(s *snapshot.Snapshot, set ir.ResourceSet) (ir.ResourceSet, []snapshot.Diagnostic)
 	// Refused is told of a resource of Emit that Envoy refuses, with its words: the former one stands in.
 	Refused(r *ir.Resource, text string) []snapshot.Diagnostic
-	// End ends the compile and returns every field that was written.
-	End() []Written
+	// End ends the compile and returns every field that was written, in lists as they came together: one for each unit.
+	End() [][]Written
 }
 
 // Lowered is what became of the objects that no front end knows.

@@ -34,7 +34,7 @@ type Result struct {
 	// Diagnostics of all stages, the snapshot's own findings included, sorted.
 	Diagnostics []snapshot.Diagnostic
 	// Written is every field that an extension wrote.
-	Written []Written
+	Written [][]Written
 	Counts  Counts
 	Timings Timings
 }

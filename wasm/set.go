@@ -118,7 +118,11 @@ func (s *Set) unit(ctx context.Context, p abi.Phase, modules []*module, u *Unit)
 		}
 		if a.after != nil {
 			out.Changed, out.Items = true, a.after
-			out.Writes = append(out.Writes, a.writes...)
+			if out.Writes == nil {
+				out.Writes = slices.Clip(a.writes) // what is appended goes elsewhere
+			} else {
+				out.Writes = append(out.Writes, a.writes...)
+			}
 		}
 		out.Hash = a.out
 		for _, d := range a.diagnostics {

@@ -95,14 +95,14 @@ used, and the difference of the two results, as "chancery diff" does. The module
 			}
 			difference := compare.Results(plain, extended)
 			if format == "json" {
-				err = writeJSON(a.out, map[string]any{"module": state, "written": extended.Written, "difference": difference})
+				err = writeJSON(a.out, map[string]any{"module": state, "written": slices.Concat(extended.Written...), "difference": difference})
 			} else {
 				n := state.Counts
 				fmt.Fprintf(a.out, "%s %s: %d units in %s, %d units of fuel, at most %d pages\n", info.Manifest.Name, info.Manifest.Version, n.Calls, n.Time.Round(time.Microsecond), n.Fuel, n.Pages)
 				for _, l := range state.Log {
 					fmt.Fprintf(a.out, "log: %s\n", l)
 				}
-				a.writeOperations(extended.Written)
+				a.writeOperations(slices.Concat(extended.Written...))
 				fmt.Fprintln(a.out)
 				err = difference.Write(a.out)
 			}

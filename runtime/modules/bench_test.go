@@ -9,7 +9,7 @@ import (
 )
 
 // town is hosts × mappings: each Host has its own Mappings.
-func town(b *testing.B, hosts, each int) *snapshot.Snapshot {
+func town(b testing.TB, hosts, each int) *snapshot.Snapshot {
 	var text strings.Builder
 	text.WriteString(base)
 	for h := range hosts {
@@ -64,5 +64,30 @@ func BenchmarkCompile(b *testing.B) {
 				b.ReportMetric(float64(after-before)/float64(b.N), "calls/op")
 			}
 		})
+	}
+}
+
+// TestNoModulesCostNothing: an extender without modules makes a compile no larger than none at all, cold and warm.
+func TestNoModulesCostNothing(t *testing.T) {
+	s := town(t, 20, 10)
+	edit := s.Derive(parse(t, strings.TrimPrefix(townMapping(7, 7, "blue"), "---\n")), nil, nil)
+	m := start(t)
+	measure := func(m *Modules) (cold, warm float64) {
+		cold = testing.AllocsPerRun(3, func() { newCompiler(m).Compile(s) })
+		c := newCompiler(m)
+		turn := false
+		warm = testing.AllocsPerRun(10, func() {
+			if turn = !turn; turn {
+				c.Compile(edit)
+			} else {
+				c.Compile(s)
+			}
+		})
+		return cold, warm
+	}
+	plainCold, plainWarm := measure(nil)
+	cold, warm := measure(m)
+	if cold > plainCold*1.01+20 || warm > plainWarm*1.01+20 {
+		t.Errorf("%.0f allocations cold and %.0f warm; without an extender %.0f and %.0f", cold, warm, plainCold, plainWarm)
 	}
 }

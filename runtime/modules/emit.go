@@ -153,7 +153,7 @@ func (r *run) Emit(_ *snapshot.Snapshot, set ir.ResourceSet) (ir.ResourceSet, []
 			m.take(u, &o)
 		}
 		found = append(found, m.found...)
-		r.writes = append(r.writes, m.writes...)
+		r.wrote(m.writes)
 		if !slices.Equal(m.result, m.members) {
 			for _, x := range slices.Concat(m.result, m.members) {
 				touched[x.Type] = true
@@ -291,9 +291,15 @@ func (r *run) Refused(x *ir.Resource, text string) []snapshot.Diagnostic {
 		out = append(out, snapshot.Diagnostic{Severity: snapshot.Error, Code: codeRefused, Object: ref,
 			Message: fmt.Sprintf("%s %s is served without what a module%s changes: %s", resourceKind(x.Type), x.Name, named(r.modules.results.module[x]), text)})
 	}
-	r.writes = slices.DeleteFunc(r.writes, func(w translators.Written) bool {
+	undone := func(w translators.Written) bool {
 		return w.Phase == string(abi.XDS) && w.Kind == resourceKind(x.Type) && w.Name == x.Name
-	})
+	}
+	for i, list := range r.writes {
+		if slices.ContainsFunc(list, undone) { // the list is the unit's, who remembers it
+			r.writes[i] = slices.DeleteFunc(slices.Clone(list), undone)
+		}
+	}
+	r.writes = slices.DeleteFunc(r.writes, func(list []translators.Written) bool { return len(list) == 0 })
 	return out
 }
 

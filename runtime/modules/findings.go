@@ -62,6 +62,13 @@ func severity(s string) snapshot.Severity {
 	return snapshot.Info
 }
 
+// wrote notes the fields that modules wrote in one unit.
+func (r *run) wrote(list []translators.Written) {
+	if len(list) > 0 {
+		r.writes = append(r.writes, list)
+	}
+}
+
 // written turns a write into the compiler's form.
 func written(w wasm.Write, p abi.Phase, unit string, objects []snapshot.Ref) translators.Written {
 	return translators.Written{

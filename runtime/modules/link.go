@@ -45,7 +45,7 @@ func (r *run) Link(s *snapshot.Snapshot, p *ir.Program) (*ir.Program, []snapshot
 			m.take(u, &o)
 		}
 		found = append(found, m.found...)
-		r.writes = append(r.writes, m.writes...)
+		r.wrote(m.writes)
 		if m.changed || !slices.Equal(m.result, m.nodes) {
 			changed[u.unit.Key] = m
 		}

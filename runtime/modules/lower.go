@@ -109,7 +109,7 @@ func (r *run) Lower(s *snapshot.Snapshot, known func(snapshot.GroupKind) bool) t
 			out.Fragments[ref] = f
 		}
 		out.Diagnostics = append(out.Diagnostics, last.found...)
-		r.writes = append(r.writes, last.writes...)
+		r.wrote(last.writes)
 	}
 	slices.SortStableFunc(out.Objects, func(a, b *snapshot.Object) int { return a.Ref.Compare(b.Ref) })
 	r.modules.kinds = now

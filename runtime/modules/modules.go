@@ -147,12 +147,12 @@ type run struct {
 	on      *wasm.Set // what units are run on
 	reads   [3]reads
 	present present
-	writes  []translators.Written
+	writes  [][]translators.Written // one list per unit
 	failed  bool
 }
 
 // End implements translators.Extension.
-func (r *run) End() []translators.Written {
+func (r *run) End() [][]translators.Written {
 	m := r.modules
 	r.set.Release()
 	m.mu.Lock()

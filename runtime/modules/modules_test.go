@@ -77,7 +77,7 @@ func TestExamples(t *testing.T) {
 		t.Errorf("%d clusters have the option; the one with an idle timeout should", limited)
 	}
 	phases := map[string]bool{}
-	for _, w := range r.Written {
+	for _, w := range slices.Concat(r.Written...) {
 		phases[w.Phase] = true
 		if w.Reason == "" || len(w.Objects) == 0 || w.Digest == "" {
 			t.Errorf("%+v does not say from where and why", w)

@@ -115,7 +115,7 @@ var past = map[string]string{"add": "added", "replace": "replaced", "patch": "ch
 
 // modules takes up what modules made of the object, and what they wrote.
 func (t *Object) modules(r *translators.Result) {
-	for _, w := range r.Written {
+	for _, w := range slices.Concat(r.Written...) {
 		if w.Phase != "lower" || !slices.Contains(w.Objects, t.Object) || strings.Contains(w.Kind, "/") {
 			continue
 		}
@@ -125,7 +125,7 @@ func (t *Object) modules(r *translators.Result) {
 			t.Made = append(t.Made, made.String())
 		}
 	}
-	for _, w := range r.Written {
+	for _, w := range slices.Concat(r.Written...) {
 		if slices.ContainsFunc(w.Objects, func(o snapshot.Ref) bool { return t.refs[o] }) {
 			t.Written = append(t.Written, w)
 		}

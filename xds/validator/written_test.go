@@ -74,7 +74,7 @@ func (m *moduleRun) Link(*snapshot.Snapshot, *ir.Program) (*ir.Program, []snapsh
 	return m.program, nil
 }
 
-func (m *moduleRun) End() []translators.Written { return nil }
+func (m *moduleRun) End() [][]translators.Written { return nil }
 
 func (m *moduleRun) Refused(r *ir.Resource, text string) []snapshot.Diagnostic {
 	m.lost[resourceName{r.Type, r.Name}] = true
