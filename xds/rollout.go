@@ -77,19 +77,27 @@ func (st *stream) wakeAt(t time.Time) {
 	}
 }
 
-// expire ends the waits for responses that have had no answer for too long, and books each once.
+// expire ends the waits for responses that have had no answer for too long, and books each once. Clusters behind others that are not
+// warm wait a third of the time: what holds up their answer is not theirs, and most are warm long since.
 func (st *stream) expire(now time.Time) {
 	for t, sub := range st.subs {
 		if t != ir.TypeCluster && contains(before, t) {
 			continue // nothing waits for these
 		}
+		limit := st.server.barrier
 		for i := range sub.unanswered {
 			r := &sub.unanswered[i]
+			if r.overdue && t == ir.TypeCluster {
+				limit = st.server.barrier / 3
+			}
 			if r.overdue || t == ir.TypeCluster && len(r.fresh) == 0 {
 				continue
 			}
-			if until := r.at.Add(st.server.barrier); now.Before(until) {
+			if until := r.at.Add(limit); now.Before(until) {
 				st.wakeAt(until)
+				if t == ir.TypeCluster {
+					limit = st.server.barrier / 3 // the answer of those behind is held up by this one's clusters
+				}
 				continue
 			}
 			r.overdue = true
@@ -98,7 +106,7 @@ func (st *stream) expire(now time.Time) {
 			st.server.books.mu.Lock()
 			st.server.books.Timeouts++
 			st.server.books.mu.Unlock()
-			st.server.log.Warn("Envoy has not answered in time, going on", "node", st.node(), "type", shortType(t), "version", r.version, "limit", st.server.barrier)
+			st.server.log.Warn("Envoy has not answered in time, going on", "node", st.node(), "type", shortType(t), "version", r.version, "limit", limit)
 		}
 	}
 }

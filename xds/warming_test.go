@@ -72,6 +72,30 @@ func TestOneWarmingClusterHoldsBackNoOther(t *testing.T) {
 	})
 }
 
+// TestClustersBehindASilentOneWaitLess: what leads to the later one goes first.
+func TestClustersBehindASilentOneWaitLess(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		s := newServer(Options{BarrierTimeout: 3 * time.Second})
+		set := with(small(), res(ir.TypeExtension, "x", "1"))
+		s.Publish(set)
+		c := connect(t, serve(t, s), delta)
+		c.boot(set)
+		c.subscribe(ir.TypeExtension, "x")
+		c.expect(ir.TypeExtension, []string{"x"})
+		set = with(set, slow(t, "silent"), res(ir.TypeListener, "l1", "2", "silent"))
+		s.Publish(set)
+		c.next(ir.TypeCluster)
+		set = with(set, slow(t, "later"), res(ir.TypeExtension, "x", "2", "later"))
+		s.Publish(set)
+		c.next(ir.TypeCluster)
+		c.expect(ir.TypeExtension, []string{"x"})
+		c.expect(ir.TypeListener, []string{"l1"})
+		if got := s.Counters().Timeouts; got != 2 {
+			t.Errorf("%d timeouts counted", got)
+		}
+	})
+}
+
 func table(hosts ...*routev3.VirtualHost) *routev3.RouteConfiguration {
 	return &routev3.RouteConfiguration{Name: "r1", VirtualHosts: hosts}
 }
