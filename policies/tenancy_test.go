@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chancery-gateway/chancery/policies"
+	"github.com/chancery-gateway/chancery/policies/decision"
 	"github.com/chancery-gateway/chancery/snapshot"
 )
 
@@ -240,4 +241,75 @@ func TestKeptForm(t *testing.T) {
 			t.Errorf("%s: %q stands\n%s", name, got, lines(found))
 		}
 	}
+}
+
+// TestUnits: rules are compiled when they change, each owner's apart, and not because of something else.
+func TestUnits(t *testing.T) {
+	rule := func(ns, text string) string {
+		return own(ns, "p", "  match: {kinds: [Mapping]}\n", "package chancery.tenants."+ns+"\ndeny contains \""+text+"\" if input.object.spec.service == \"evil\"\n")
+	}
+	a := admitter(rules("owner.rego", owner))
+	s := world(t, twoTenants+rule("shop", "a")+rule("bank", "a")+mapping("shop", "m", ""))
+	compiled := 0
+	step := func(what, text string, want int) {
+		t.Helper()
+		s = s.Derive(parse(t, "s.yaml", text), nil, nil)
+		loaded := a.Counts().Loaded
+		a.Admit(s)
+		s.Forget()
+		if got := a.Counts().Compiled - compiled; got != want || a.Counts().Loaded != loaded+1 {
+			t.Errorf("%s: %d units compiled, want %d; %d sets", what, got, want, a.Counts().Loaded-loaded)
+		}
+		compiled = a.Counts().Compiled
+	}
+	step("all", "apiVersion: v1\nkind: Namespace\nmetadata: {name: free}\n", 3)
+	step("a namespace", "apiVersion: v1\nkind: Namespace\nmetadata: {name: free, labels: {a: b}}\n", 0)
+	step("a tenant's rules", rule("shop", "b"), 1)
+	step("a broken one", rule("shop", "\" if if"), 0)
+	step("an exception", exception("platform", "owner", "m", "2099-01-01T00:00:00Z"), 0)
+	step("new kinds", strings.Replace(rule("bank", "a"), "[Mapping]", "[Mapping, Host]", 1), 1)
+}
+
+// TestSelector: namespaces belong to a tenant by their labels, too, and move when these change.
+func TestSelector(t *testing.T) {
+	const tenant = "---\napiVersion: chancery.dev/v1alpha1\nkind: Tenant\nmetadata: {name: team}\nspec: {owner: anna, namespaceSelector: {team: red}}\n"
+	namespace := func(labels string) string {
+		return "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: x, labels: {" + labels + "}}\n"
+	}
+	a := admitter(rules("t.rego", "# METADATA\n# custom:\n#   match: {kinds: [Mapping], tenants: [team]}\npackage chancery.admission.t\n\ndeny contains \"red\" if input.tenant.name == \"team\"\n"))
+	s := world(t, tenant+namespace("team: red")+mapping("x", "m", ""))
+	for _, c := range []struct{ labels, want string }{{"team: red", ""}, {"team: blue", "x/m"}, {"team: red, more: labels", ""}} {
+		s = s.Derive(parse(t, "n.yaml", namespace(c.labels)), nil, nil)
+		out, found := a.Admit(s)
+		if mappings(out) != c.want || a.Tenant("x") != map[bool]string{true: "team", false: ""}[c.want == ""] {
+			t.Errorf("%s: %q stands, tenant %q\n%s", c.labels, mappings(out), a.Tenant("x"), lines(found))
+		}
+		s.Forget()
+	}
+}
+
+// TestTransitions: the log of decisions has what changes, not what is evaluated.
+func TestTransitions(t *testing.T) {
+	var said []string
+	current := rules("owner.rego", owner)
+	a := policies.New(policies.Options{Point: "compile", Supply: func() *policies.Supply { return current }, Decided: func(d decision.Transition) {
+		said = append(said, fmt.Sprintf("%s %s %s>%s", d.Object, d.Policy, d.From, d.To))
+	}})
+	s := world(t, mapping("x", "one", "")+mapping("x", "two", ", timeout_ms: 5"))
+	step := func(what string, put []*snapshot.Object, want string) {
+		t.Helper()
+		said = nil
+		s = s.Derive(put, nil, nil)
+		a.Admit(s)
+		s.Forget()
+		slices.Sort(said)
+		if got := strings.Join(said, ", "); got != want {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	step("first", nil, "Mapping/x/one owner >error, Mapping/x/two owner >error")
+	step("an edit that changes no verdict", parse(t, "m.yaml", mapping("x", "two", ", timeout_ms: 6")), "")
+	current = rules("owner.rego", owner+"\nwarn contains \"never\" if input.object.spec.prefix == \"/never/\"\n")
+	step("a revision that changes no verdict", nil, "")
+	step("a cure", parse(t, "m.yaml", strings.Replace(mapping("x", "two", ", timeout_ms: 6"), "namespace: x", "namespace: x, labels: {owner: me}", 1)), "Mapping/x/two owner error>")
 }
