@@ -83,6 +83,19 @@ func readModule(path string) (*source.Artifact, error) {
 	return art, nil
 }
 
+// openModule reads a module, and what it says of itself.
+func openModule(path string) (*source.Artifact, *wasm.Info, error) {
+	art, err := readModule(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := wasm.Inspect(art.Module)
+	if err != nil {
+		return nil, nil, refused(fmt.Errorf("%s: %w", path, err))
+	}
+	return art, info, nil
+}
+
 // specFlags are those that say how a module is configured.
 type specFlags struct {
 	settings, translator string

@@ -30,13 +30,9 @@ func (a *app) moduleInspectCommand() *cobra.Command {
 			if format != "text" && format != "json" {
 				return usage("--format %q is not known; right is text or json", format)
 			}
-			art, err := readModule(args[0])
+			_, info, err := openModule(args[0])
 			if err != nil {
 				return err
-			}
-			info, err := wasm.Inspect(art.Module)
-			if err != nil {
-				return refused(fmt.Errorf("%s: %w", args[0], err))
 			}
 			if format == "json" {
 				unmetered := ""
@@ -199,13 +195,9 @@ func (a *app) moduleSignCommand() *cobra.Command {
 			if err != nil {
 				return usage("--key %s: %w", key, err)
 			}
-			art, err := readModule(args[0])
+			art, info, err := openModule(args[0])
 			if err != nil {
 				return err
-			}
-			info, err := wasm.Inspect(art.Module)
-			if err != nil {
-				return refused(fmt.Errorf("%s: %w", args[0], err))
 			}
 			statement := wasm.StatementOf(info)
 			statement.NotBefore = time.Now().UTC().Truncate(time.Second)

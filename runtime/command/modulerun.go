@@ -70,13 +70,9 @@ used, and the difference of the two results, as "chancery diff" does. The module
 			case len(from) == 0:
 				return usage("module run needs --from PATH: the manifests to run on; see %q", c.CommandPath()+" --help")
 			}
-			art, err := readModule(args[0])
+			_, info, err := openModule(args[0])
 			if err != nil {
 				return err
-			}
-			info, err := wasm.Inspect(art.Module)
-			if err != nil {
-				return refused(fmt.Errorf("%s: %w", args[0], err))
 			}
 			spec, err := flags.spec(args[0])
 			if err != nil {
@@ -168,13 +164,9 @@ longest the best time under each guard: metered as Chancery runs it, wazero's ow
 			case rounds < 1:
 				return usage("--rounds %d is too few; at least 1", rounds)
 			}
-			art, err := readModule(args[0])
+			art, info, err := openModule(args[0])
 			if err != nil {
 				return err
-			}
-			info, err := wasm.Inspect(art.Module)
-			if err != nil {
-				return refused(fmt.Errorf("%s: %w", args[0], err))
 			}
 			spec, err := flags.spec(args[0])
 			if err != nil {
