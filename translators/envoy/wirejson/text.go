@@ -166,12 +166,17 @@ var errUTF8 = errors.New("wirejson: a string is not valid UTF-8")
 
 // text writes a string.
 func (e *encoder) text(s []byte) error {
-	if !utf8.Valid(s) {
+	e.out = append(e.out, '"')
+	special := 0
+	for special < len(s) && s[special] < utf8.RuneSelf && plain[s[special]] {
+		special++
+	}
+	if !utf8.Valid(s[special:]) {
 		return errUTF8
 	}
-	e.out = append(e.out, '"')
 	start := 0
-	for i, c := range s {
+	for i := special; i < len(s); i++ {
+		c := s[i]
 		if plain[c] {
 			continue
 		}
