@@ -3,4 +3,4 @@
 package validator
 
 // slowness is how much more time things get under the race detector.
-const slowness = 4
+const slowness = 2
