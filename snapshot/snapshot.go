@@ -54,7 +54,13 @@ func (s *Snapshot) Derive(put []*Object, remove []Ref, findings []Diagnostic) *S
 	}
 	owned := map[GroupKind]bool{}
 	ownSlices := false
+	var last GroupKind
+	var lastTree *btree.Map[string, *Object]
+	// tree returns the kind's tree to be written to; most objects are of the same kind as the one before.
 	tree := func(k GroupKind) *btree.Map[string, *Object] {
+		if k == last && lastTree != nil {
+			return lastTree
+		}
 		t := n.kinds[k]
 		if !owned[k] {
 			if t == nil {
@@ -67,6 +73,7 @@ func (s *Snapshot) Derive(put []*Object, remove []Ref, findings []Diagnostic) *S
 		if (k == KindEndpointSlice || k == KindEndpoints) && !ownSlices {
 			n.slices, ownSlices = n.slices.Copy(), true
 		}
+		last, lastTree = k, t
 		return t
 	}
 	first := map[Ref]int{}
@@ -94,14 +101,21 @@ func (s *Snapshot) Derive(put []*Object, remove []Ref, findings []Diagnostic) *S
 		record(old, nil)
 	}
 	for _, o := range put {
-		if was := s.Get(o.GroupKind(), o.Namespace, o.Name); was != nil && was.Hash == o.Hash {
-			o = was // also when it was removed in this very step
+		k, name := o.GroupKind(), key(o.Namespace, o.Name)
+		if there := s.kinds[k]; there != nil {
+			if was, _ := there.Get(name); was != nil && was.Hash == o.Hash {
+				if o = was; n.kinds[k] == there {
+					continue
+				}
+				// It may have been removed in this very step.
+			}
 		}
-		old := n.Get(o.GroupKind(), o.Namespace, o.Name)
+		t := tree(k)
+		old, _ := t.Set(name, o)
 		if old != nil && old.Hash == o.Hash {
+			t.Set(name, old)
 			continue
 		}
-		tree(o.GroupKind()).Set(key(o.Namespace, o.Name), o)
 		if old != nil {
 			if k := sliceKey(old); k != "" {
 				n.slices.Delete(k)
