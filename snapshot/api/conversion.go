@@ -103,20 +103,19 @@ func restore(kind string, now, spec jsonobject.Object, k kept, back func(jsontex
 	if k.spec == nil && k.absent == nil {
 		return now
 	}
-	said, _ := jsonobject.Parse(back(k.spec.Encode()))
-	units := map[string]bool{}
-	for _, m := range k.spec {
-		units[v2.Unit(kind, m.Name)] = true
+	converted, _ := jsonobject.Parse(back(k.spec.Encode()))
+	said, says := byUnit(kind, converted), byUnit(kind, spec)
+	restored := map[string]bool{}
+	for unit := range byUnit(kind, k.spec) {
+		restored[unit] = same(said[unit], says[unit])
 	}
 	for _, name := range k.absent {
-		units[v2.Unit(kind, name)] = true
+		unit := v2.Unit(kind, name)
+		restored[unit] = same(said[unit], says[unit])
 	}
-	for unit := range units {
-		units[unit] = same(kind, unit, said, spec)
-	}
-	now = slices.DeleteFunc(now, func(m jsonobject.Member) bool { return units[v2.Unit(kind, m.Name)] })
+	now = slices.DeleteFunc(now, func(m jsonobject.Member) bool { return restored[v2.Unit(kind, m.Name)] })
 	for _, m := range k.spec {
-		if units[v2.Unit(kind, m.Name)] {
+		if restored[v2.Unit(kind, m.Name)] {
 			now = append(now, m)
 		}
 	}
@@ -126,50 +125,50 @@ func restore(kind string, now, spec jsonobject.Object, k kept, back func(jsontex
 // lost returns what of the spec would not come back from its converted form.
 func lost(kind string, spec, converted jsonobject.Object, back func(jsontext.Value) jsontext.Value) (k kept) {
 	again, _ := jsonobject.Parse(back(converted.Encode()))
-	units := map[string]bool{} // whether it comes back
-	differs := func(name string) bool {
-		unit := v2.Unit(kind, name)
-		is, known := units[unit]
-		if !known {
-			is = same(kind, unit, spec, again)
-			units[unit] = is
-		}
-		return !is
+	was, is := byUnit(kind, spec), byUnit(kind, again)
+	differs := map[string]bool{}
+	for unit, members := range was {
+		differs[unit] = !same(members, is[unit])
 	}
-	there := map[string]bool{}
 	for _, m := range spec {
-		if differs(m.Name) {
+		if differs[v2.Unit(kind, m.Name)] {
 			k.spec = append(k.spec, m)
-			there[v2.Unit(kind, m.Name)] = true
 		}
 	}
 	for _, m := range again {
-		if unit := v2.Unit(kind, m.Name); differs(m.Name) && !there[unit] {
-			there[unit] = true
+		if unit := v2.Unit(kind, m.Name); was[unit] == nil && !differs[unit] {
+			differs[unit] = true
 			k.absent = append(k.absent, m.Name)
 		}
 	}
 	return k
 }
 
-// same reports whether two specs say the same in one unit of conversion.
-func same(kind, unit string, a, b jsonobject.Object) bool {
-	n := 0
-	for _, m := range b {
-		if v2.Unit(kind, m.Name) == unit {
-			n++
+// byUnit returns the members of a spec by unit of conversion.
+func byUnit(kind string, spec jsonobject.Object) map[string]jsonobject.Object {
+	units := make(map[string]jsonobject.Object, len(spec))
+	for i, m := range spec {
+		unit := v2.Unit(kind, m.Name)
+		if units[unit] == nil {
+			units[unit] = spec[i : i+1 : i+1]
+		} else {
+			units[unit] = append(units[unit], m)
 		}
 	}
+	return units
+}
+
+// same reports whether the members of one unit say the same in two specs.
+func same(a, b jsonobject.Object) bool {
+	if len(a) != len(b) {
+		return false
+	}
 	for _, m := range a {
-		if v2.Unit(kind, m.Name) != unit {
-			continue
-		}
-		n--
 		if other := b.Get(m.Name); other == nil || !equal(m.Value, other) {
 			return false
 		}
 	}
-	return n == 0
+	return true
 }
 
 // equal reports whether two values are the same JSON.

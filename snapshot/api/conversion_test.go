@@ -3,6 +3,7 @@ package api_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -290,6 +291,31 @@ func TestConversionStaysWithinTheLimitOfAnnotations(t *testing.T) {
 	object := jsontext.Value(`{"apiVersion":"getambassador.io/v3alpha1","kind":"Mapping","metadata":{"name":"a"},"spec":{"hostname":"a","host":"` + strings.Repeat("x", 300<<10) + `"}}`)
 	if got := convert(t, object, "v2"); strings.Contains(string(got), api.KeptV3alpha1) {
 		t.Error("the annotation is larger than the API server takes")
+	}
+}
+
+// Work grows with the object, not with its square, which an author could choose to make hours.
+func TestConversionOfLargeObjects(t *testing.T) {
+	const n = 60000
+	many := func(format string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()[1:]
+	}
+	names := many(`,"h%d"`)
+	for name, x := range map[string][2]string{
+		"unknown fields":  {"v3alpha1", `{"hostname":"a","tls":"",` + many(`,"f%d":1`) + `}`},
+		"present headers": {"v3alpha1", `{"hostname":"a","regex_headers":{` + many(`,"h%d":".*"`) + `},"v2BoolHeaders":[` + names + `]}`},
+		"labels":          {"v2", `{"labels":{"d":[{"g":[` + many(`,"label %d"`) + `]}]}}`},
+		"ids":             {"v2", `{"ambassador_id":[` + names + `],"ambassadorId":[` + names + `]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := jsontext.Value(`{"apiVersion":"getambassador.io/` + x[0] + `","kind":"Mapping","metadata":{"name":"a"},"spec":` + x[1] + `}`)
+			other := map[string]string{"v2": "v3alpha1", "v3alpha1": "v2"}[x[0]]
+			convert(t, convert(t, object, other), x[0])
+		})
 	}
 }
 

@@ -60,22 +60,30 @@ func (c converter) revertPresent(matches, regexes, memory string) {
 	if !ok || !isObject && c.Has(matches) && c.Get(matches).Kind() != 'n' {
 		return
 	}
-	var changed bool
+	there := map[string]bool{}
+	for _, v := range values {
+		there[v.Name] = true
+	}
+	pattern := map[string]string{}
+	for _, p := range patterns {
+		pattern[p.Name], _ = jsonobject.Text(p.Value)
+	}
+	implied := map[string]bool{}
+	found := false
 	for _, quoted := range names {
 		name, ok := jsonobject.Text(quoted)
-		if !ok || !patterns.Has(name) || values.Has(name) {
+		regex, has := pattern[name]
+		if !ok || !has || there[name] {
 			continue
 		}
-		changed = true
+		found, there[name], implied[name] = true, true, regex == ".*"
 		values = append(values, jsonobject.Member{Name: name, Value: jsontext.Value("true")})
-		if pattern, _ := jsonobject.Text(patterns.Get(name)); pattern == ".*" {
-			patterns.Delete(name)
-		}
 	}
-	if !changed {
+	if !found {
 		return
 	}
 	c.Set(matches, values.Encode())
+	patterns = slices.DeleteFunc(patterns, func(p jsonobject.Member) bool { return implied[p.Name] })
 	if len(patterns) == 0 {
 		c.Delete(regexes)
 	} else {
