@@ -51,6 +51,7 @@ type child struct {
 	became   bool
 	serial   uint64
 	clusters []string
+	standIns map[string]bool
 	// listening is the listener that is loaded, "" for none.
 	listening string
 }
@@ -371,6 +372,11 @@ func processorTime(pid int) time.Duration {
 // submit sends the response of the candidates and what belongs behind it.
 func (c *child) submit(cs []*candidate, budget time.Duration) (*probe, error) {
 	c.serial++
+	if r := c.standFor(cs); r != nil {
+		if err := c.send(r, nil); err != nil {
+			return &probe{candidates: cs, answered: make(chan struct{})}, err
+		}
+	}
 	verdict, after := c.responses(cs, c.serial)
 	p := &probe{candidates: cs, answered: make(chan struct{}), budget: budget}
 	if err := c.send(verdict, p); err != nil {

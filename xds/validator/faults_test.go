@@ -240,6 +240,20 @@ func TestFaults(t *testing.T) {
 		{"rate limits of an unknown cluster", rule, func(s *sound) {
 			s.chain.HTTP.Filters = []*ir.Filter{{Name: ir.FilterRateLimit, Origins: by, Config: &ir.RateLimit{Cluster: "nope", Domain: "x", TimeoutMillis: 20}}}
 		}},
+		{"traces to a cluster that is there", harmless, func(s *sound) {
+			s.chain.HTTP.Tracing = &ir.Tracing{Driver: "zipkin", Cluster: "other", Endpoint: "/api", EndpointVersion: "HTTP_JSON", Origins: by}
+		}},
+		{"traces by datadog to a cluster that is there", harmless, func(s *sound) {
+			s.chain.HTTP.Tracing = &ir.Tracing{Driver: "datadog", Cluster: "other", ServiceName: "x", Origins: by}
+		}},
+		{"traces by OpenTelemetry to a cluster that is there", harmless, func(s *sound) {
+			s.chain.HTTP.Tracing = &ir.Tracing{Driver: "opentelemetry", Cluster: "other", ServiceName: "x", Origins: by}
+		}},
+		{"services that are there", harmless, func(s *sound) {
+			s.chain.HTTP.Filters = []*ir.Filter{{Name: ir.FilterExtAuthz, Origins: by, Config: &ir.ExtAuthz{Cluster: "other", GRPC: true, TimeoutMillis: 1000}},
+				{Name: ir.FilterRateLimit, Origins: by, Config: &ir.RateLimit{Cluster: "other", Domain: "x", TimeoutMillis: 20}}}
+			s.chain.HTTP.AccessLogs = []ir.AccessLog{{Type: "grpc_http", Cluster: "other", LogName: "x", Origins: by}}
+		}},
 		{"traces to an unknown cluster", rule, func(s *sound) { s.chain.HTTP.Tracing = &ir.Tracing{Driver: "zipkin", Cluster: "nope", Origins: by} }},
 		{"access log to an unknown cluster", rule, func(s *sound) {
 			s.chain.HTTP.AccessLogs = []ir.AccessLog{{Type: "grpc_http", Cluster: "nope", LogName: "x", Origins: by}}

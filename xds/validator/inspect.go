@@ -36,6 +36,8 @@ type inspection struct {
 	renamed bool
 	// unread: nothing in it was worth a look.
 	unread bool
+	// clusters are those that a listener, a chain or a filter names. Envoy wants some of them to be there, as those of tracers.
+	clusters []string
 }
 
 func message(k ir.UnitKind) proto.Message {
@@ -69,7 +71,7 @@ func inspect(u *ir.Unit) inspection {
 	switch {
 	case m == nil:
 		x.refusal = fmt.Sprintf("there is no way to judge a %s", u.Kind)
-	case plain(m, u.Value):
+	case !naming(u.Kind) && plain(m, u.Value):
 		x.unread = true
 	default:
 		x = read(u, m)
@@ -84,6 +86,11 @@ func inspect(u *ir.Unit) inspection {
 		}
 	}
 	return x
+}
+
+// naming reports whether units of a kind name clusters that have to be there.
+func naming(k ir.UnitKind) bool {
+	return k == ir.UnitListener || k == ir.UnitChain || k == ir.UnitExtension
 }
 
 // read is inspect for units that have something to look at.
@@ -144,6 +151,8 @@ func (x *inspection) walk(path string, m protoreflect.Message, at protoreflect.N
 	}
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
+		case f.Kind() == protoreflect.StringKind && !f.IsList() && namesCluster(m.Descriptor(), f):
+			x.clusters = append(x.clusters, v.String())
 		case f.IsMap():
 			if f.MapValue().Message() != nil {
 				v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
@@ -161,6 +170,17 @@ func (x *inspection) walk(path string, m protoreflect.Message, at protoreflect.N
 		}
 		return true
 	})
+}
+
+// namesCluster reports whether a text is the name of a cluster.
+func namesCluster(m protoreflect.MessageDescriptor, f protoreflect.FieldDescriptor) bool {
+	switch f.Name() {
+	case "cluster", "cluster_name", "collector_cluster":
+		return true
+	case "name":
+		return m.Name() == "ClusterWeight"
+	}
+	return false
 }
 
 func text(m protoreflect.Message, field protoreflect.Name) string {

@@ -1,6 +1,8 @@
 package validator
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -138,16 +140,41 @@ func (c *child) responses(cs []*candidate, serial uint64) (verdict, after *disco
 	}
 }
 
+// standFor returns clusters without endpoints for the names that candidates want to be there and that are not; nil for none.
+func (c *child) standFor(cs []*candidate) *discovery.DeltaDiscoveryResponse {
+	var r *discovery.DeltaDiscoveryResponse
+	for _, x := range cs {
+		if !naming(x.unit.Kind) {
+			return nil
+		}
+		for _, name := range x.clusters {
+			if name == "" || name == adsCluster || name == probeEndpoints || c.standIns[name] {
+				continue
+			}
+			if r == nil {
+				r = &discovery.DeltaDiscoveryResponse{TypeUrl: ir.TypeCluster}
+			}
+			if c.standIns == nil {
+				c.standIns = map[string]bool{}
+			}
+			c.standIns[name] = true
+			m := &clusterv3.Cluster{Name: name, ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}}
+			r.Resources = append(r.Resources, resource(ir.TypeCluster, name, encoded(m)))
+		}
+	}
+	return r
+}
+
 // withdrawals remove what the last probes left, so that verdicts do not depend on each other.
 func (c *child) withdrawals() []*discovery.DeltaDiscoveryResponse {
 	var out []*discovery.DeltaDiscoveryResponse
-	if len(c.clusters) > 0 {
-		out = append(out, &discovery.DeltaDiscoveryResponse{TypeUrl: ir.TypeCluster, RemovedResources: c.clusters})
-	}
 	if c.listening != "" {
 		out = append(out, &discovery.DeltaDiscoveryResponse{TypeUrl: ir.TypeListener, RemovedResources: []string{c.listening}})
 	}
-	c.clusters, c.listening = nil, ""
+	if gone := slices.AppendSeq(c.clusters, maps.Keys(c.standIns)); len(gone) > 0 { // after the listener that names them
+		out = append(out, &discovery.DeltaDiscoveryResponse{TypeUrl: ir.TypeCluster, RemovedResources: gone})
+	}
+	c.clusters, c.standIns, c.listening = nil, nil, ""
 	return out
 }
 

@@ -114,7 +114,8 @@ func whole(t *testing.T, v *Validator, set ir.ResourceSet) map[string]string {
 		t.Fatal(err)
 	}
 	refused := map[string]string{}
-	for _, url := range []string{ir.TypeSecret, ir.TypeCluster, ir.TypeEndpoint, ir.TypeRouteConfig, ir.TypeListener} {
+	var clusters []string
+	for _, url := range []string{ir.TypeSecret, ir.TypeEndpoint, ir.TypeCluster, ir.TypeRouteConfig, ir.TypeListener} {
 		for _, r := range set[url] {
 			if url == ir.TypeEndpoint {
 				if text := wholeEndpoints(t, v, c, r); text != "" {
@@ -157,6 +158,9 @@ func whole(t *testing.T, v *Validator, set ir.ResourceSet) map[string]string {
 				after = &discovery.DeltaDiscoveryResponse{TypeUrl: url, Resources: []*discovery.Resource{resource(url, name, named(good, name))}}
 			case ir.TypeRouteConfig:
 				continue
+			case ir.TypeCluster: // others may want it to be there
+				clusters = append(clusters, name)
+				continue
 			default:
 				after = &discovery.DeltaDiscoveryResponse{TypeUrl: url, RemovedResources: []string{name}}
 			}
@@ -164,6 +168,9 @@ func whole(t *testing.T, v *Validator, set ir.ResourceSet) map[string]string {
 				t.Fatal(err)
 			}
 		}
+	}
+	if err := c.send(&discovery.DeltaDiscoveryResponse{TypeUrl: ir.TypeCluster, RemovedResources: clusters}, nil); err != nil {
+		t.Fatal(err)
 	}
 	return refused
 }
