@@ -31,6 +31,7 @@ func (st *stream) advance(now time.Time) (time.Time, error) {
 	if err := st.depart(now); err != nil {
 		return time.Time{}, err
 	}
+	st.expire(now) // what was sent just now has its time too
 	st.settle()
 	return st.alarm, nil
 }

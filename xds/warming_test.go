@@ -221,3 +221,42 @@ func TestResumedClientIsNotLedToClustersItMayNotHave(t *testing.T) {
 		c.expect(ir.TypeRouteConfig, []string{"r1"})
 	})
 }
+
+// written is a wire on which everything that is sent is taken.
+type written struct{ replies []*reply }
+
+func (w *written) recv() (*request, error) { select {} }
+func (w *written) send(r *reply) error     { w.replies = append(w.replies, r); return nil }
+func (w *written) delta() bool             { return true }
+
+// TestTheClockKnowsOfWhatWasJustSent: a wait that begins ends by itself, even if nothing ever happens again.
+func TestTheClockKnowsOfWhatWasJustSent(t *testing.T) {
+	s := newServer(Options{BarrierTimeout: time.Minute})
+	set := small()
+	s.Publish(set)
+	w := &written{}
+	st := &stream{server: s, wire: w, subs: map[string]*subscription{}, goal: s.newest()}
+	now := time.Now()
+	take := func(q *request) {
+		t.Helper()
+		if err := st.handle(q, now); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := st.advance(now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, typ := range []string{ir.TypeCluster, ir.TypeListener} {
+		take(&request{typeURL: typ})
+		take(&request{typeURL: typ, nonce: w.replies[len(w.replies)-1].nonce})
+	}
+	s.Publish(with(set, slow(t, "cold"), res(ir.TypeListener, "l1", "2", "cold")))
+	until, err := st.advance(now)
+	if err != nil || until.IsZero() || until.After(time.Now().Add(time.Minute)) {
+		t.Fatalf("the stream is woken at %v (%v)", until, err)
+	}
+	sent := len(w.replies)
+	if _, err := st.advance(until.Add(time.Second)); err != nil || len(w.replies) != sent+1 || w.replies[sent].typeURL != ir.TypeListener {
+		t.Errorf("after the limit came %d responses, %v", len(w.replies)-sent, err)
+	}
+}
