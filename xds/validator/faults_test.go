@@ -249,6 +249,17 @@ func TestFaults(t *testing.T) {
 		{"traces by OpenTelemetry to a cluster that is there", harmless, func(s *sound) {
 			s.chain.HTTP.Tracing = &ir.Tracing{Driver: "opentelemetry", Cluster: "other", ServiceName: "x", Origins: by}
 		}},
+		{"HTTP/3", harmless, func(s *sound) {
+			s.Listeners = append(s.Listeners, &ir.Listener{Name: "quic", Address: "192.0.2.1", Port: 443, UDP: true, Origins: by, Chains: []*ir.FilterChain{s.chain}})
+		}},
+		{"HTTP/3 with an unknown cipher", asked, func(s *sound) {
+			quic := *s.chain
+			quic.Name, quic.TLS = "quic", &ir.DownstreamTLS{Certificates: []string{"guilty"}, Params: ir.TLSParams{CipherSuites: []string{"NOPE"}}}
+			s.Listeners = append(s.Listeners, &ir.Listener{Name: "quic", Address: "192.0.2.1", Port: 443, UDP: true, Origins: by, Chains: []*ir.FilterChain{&quic}})
+		}},
+		{"TCP to a cluster that is there", harmless, func(s *sound) {
+			s.chain.HTTP, s.chain.TCP = nil, &ir.TCPChain{StatPrefix: "x", Clusters: []ir.WeightedCluster{{Cluster: "other"}}}
+		}},
 		{"services that are there", harmless, func(s *sound) {
 			s.chain.HTTP.Filters = []*ir.Filter{{Name: ir.FilterExtAuthz, Origins: by, Config: &ir.ExtAuthz{Cluster: "other", GRPC: true, TimeoutMillis: 1000}},
 				{Name: ir.FilterRateLimit, Origins: by, Config: &ir.RateLimit{Cluster: "other", Domain: "x", TimeoutMillis: 20}}}
