@@ -28,6 +28,8 @@ var rules = []struct {
 		"the IR is the contract between front ends, policies, modules and the back end: plain data, free of Envoy"},
 	{"translators/emissary", []string{"snapshot", "translators/ir", "translators/emissary"}, []string{"github.com/envoyproxy/go-control-plane"},
 		"a front end lowers source objects to IR; one that wrote Envoy protobufs would bypass the linker and the policies"},
+	{"translators/knative", []string{"snapshot", "translators/ir", "translators/emissary", "translators/knative"}, []string{"github.com/envoyproxy/go-control-plane"},
+		"a front end lowers source objects to IR; this one by way of the Mappings that they stand for"},
 	{"translators/linker", []string{"snapshot", "translators/ir", "translators/linker"}, []string{"github.com/envoyproxy/go-control-plane"},
 		"the linker joins fragments of every front end, so it must know none of them, and nothing of Envoy's encoding"},
 	{"translators/envoy", []string{"snapshot", "translators/ir", "translators/envoy"}, nil,

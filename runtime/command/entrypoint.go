@@ -47,7 +47,7 @@ func (a *app) entrypoint(ctx context.Context, ready func(gateway.Addresses)) err
 	if err != nil {
 		return usage("entrypoint needs a Kubernetes cluster: %w; set KUBECONFIG, or use \"chancery serve PATH...\" with manifests in files", err)
 	}
-	o := kube.Options{Config: config, LabelSelector: s.LabelSelector, FieldSelector: s.FieldSelector, Logger: log}
+	o := kube.Options{Config: config, Knative: s.Knative, LabelSelector: s.LabelSelector, FieldSelector: s.FieldSelector, Logger: log}
 	// Who is no object of the cluster may name Secrets too.
 	o.AllSecrets = s.Policies != "" || s.Modules != "" || s.AcceptSnapshots || len(a.configDirs()) > 0
 	if s.SingleNamespace {
@@ -66,7 +66,7 @@ func (a *app) entrypoint(ctx context.Context, ready func(gateway.Addresses)) err
 	}
 	if s.UpdateStatus {
 		writer, err := state.New(state.Options{Config: config, ID: s.AmbassadorID, Namespace: ownNamespace(s), Log: log,
-			PublishService: s.PublishService, PublishAddresses: list(s.PublishAddresses)})
+			PublishService: s.PublishService, PublishAddresses: list(s.PublishAddresses), Knative: s.Knative})
 		if err != nil {
 			return failure("statuses: %w", err)
 		}

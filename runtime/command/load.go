@@ -15,6 +15,7 @@ import (
 	"github.com/chancery-gateway/chancery/snapshot/manifest"
 	"github.com/chancery-gateway/chancery/translators"
 	"github.com/chancery-gateway/chancery/translators/emissary"
+	"github.com/chancery-gateway/chancery/translators/knative"
 )
 
 // frontEnd returns the front end for Emissary's kinds that the settings describe.
@@ -29,8 +30,13 @@ func (a *app) frontEnd() *emissary.FrontEnd {
 
 // newCompiler returns the compiler that the settings describe.
 func (a *app) newCompiler() *translators.Compiler {
+	front := a.frontEnd()
+	fronts := []translators.FrontEnd{front}
+	if a.settings.Knative {
+		fronts = append(fronts, knative.New(front, a.settings.AmbassadorID))
+	}
 	o := translators.Options{
-		FrontEnds:    []translators.FrontEnd{a.frontEnd()},
+		FrontEnds:    fronts,
 		Admitter:     a.newAdmitter(),
 		EnvoyVersion: a.envoyVersion,
 		Locate: func(o *snapshot.Object, d *snapshot.Diagnostic) {

@@ -43,6 +43,7 @@ func Rules() map[string]string {
 	}
 	return map[string]string{
 		"namespaced.yaml": rules(inNamespaces), "cluster.yaml": rules(forCluster), "cluster-single.yaml": rules(forClusterSingle), "own.yaml": rules(own),
+		"knative.yaml": rules(status.KnativePermissions()),
 	}
 }
 

@@ -47,9 +47,12 @@ var kinds = []kind{
 	chancery("Translator", "translators"),
 }
 
-// byKind finds every kind that is written, Ingress among them.
+// byKind finds every kind that is written, both kinds of Ingress among them.
 var byKind = func() map[snapshot.GroupKind]kind {
-	all := map[snapshot.GroupKind]kind{kindIngress: {kindIngress, "ingresses", "v1"}}
+	all := map[snapshot.GroupKind]kind{
+		kindIngress:                 {kindIngress, "ingresses", "v1"},
+		snapshot.KindKnativeIngress: {snapshot.KindKnativeIngress, "ingresses", "v1alpha1"},
+	}
 	for _, k := range kinds {
 		all[k.GroupKind] = k
 	}
@@ -59,7 +62,7 @@ var byKind = func() map[snapshot.GroupKind]kind {
 // told reports whether conditions are written to objects of the kind.
 func told(k snapshot.GroupKind) bool {
 	_, is := byKind[k]
-	return is && k != kindIngress
+	return is && k != kindIngress && k != snapshot.KindKnativeIngress
 }
 
 // idsOf returns the installations that an object is for; what has no such field is for all.

@@ -1,5 +1,7 @@
 package status
 
+import "github.com/chancery-gateway/chancery/snapshot"
+
 import "slices"
 
 // Permission is what the writer must be allowed to do.
@@ -11,6 +13,14 @@ type Permission struct {
 	Names []string
 	// Own confines it to the namespace that the program runs in.
 	Own bool
+}
+
+// KnativePermissions returns what reading and answering Knative's Ingresses takes, where they are served.
+func KnativePermissions() []Permission {
+	return []Permission{
+		{Group: snapshot.KindKnativeIngress.Group, Resources: []string{"ingresses"}, Verbs: []string{"get", "list", "watch"}},
+		{Group: snapshot.KindKnativeIngress.Group, Resources: []string{"ingresses/status"}, Verbs: []string{"patch"}},
+	}
 }
 
 // Permissions returns what the writer must be allowed to do, beside reading the objects.

@@ -42,7 +42,9 @@ type Options struct {
 	// app.kubernetes.io/component: ambassador-service.
 	PublishAddresses []string
 	PublishService   string
-	Log              *slog.Logger
+	// Knative says that Knative's Ingresses are served.
+	Knative bool
+	Log     *slog.Logger
 }
 
 // Writer writes statuses while it is the leader.
@@ -167,12 +169,18 @@ func (w *Writer) look() {
 	if w.stale && w.snapshot != nil {
 		w.wanted, w.stale = Outcomes(w.snapshot, w.findings, w.options.ID), false
 		maps.Copy(w.wanted, ingresses(w.snapshot, w.options.ID, w.addresses))
+		if w.options.Knative {
+			maps.Copy(w.wanted, knatives(w.snapshot, w.findings, w.options.ID, w.domain(w.snapshot)))
+		}
 	}
 }
 
 // recall notes which objects say already what there is to say: those that the leader before this one wrote.
 func (w *Writer) recall(ctx context.Context) {
 	for _, k := range byKind {
+		if k.GroupKind == snapshot.KindKnativeIngress && !w.options.Knative {
+			continue
+		}
 		resource := k.resource()
 		for o := (metav1.ListOptions{Limit: 500}); ; {
 			list, err := w.client.Resource(resource).List(ctx, o)
@@ -254,6 +262,10 @@ func (w *Writer) round(ctx context.Context) (failed int) {
 func (w *Writer) compose(o *unstructured.Unstructured, r snapshot.Ref, want Outcome) (patch map[string]any, turned, needed bool) {
 	if r.GroupKind() == kindIngress {
 		patch, needed = composeIngress(o, want)
+		return patch, false, needed
+	}
+	if r.GroupKind() == snapshot.KindKnativeIngress {
+		patch, needed = composeKnative(o, want, time.Now())
 		return patch, false, needed
 	}
 	return compose(o, r, want, time.Now())

@@ -38,6 +38,8 @@ var forms = map[snapshot.GroupKind]form{
 	snapshot.KindEndpoints:     {versions: []string{"v1"}, decode: decodeEndpoints},
 	snapshot.KindEndpointSlice: {versions: []string{"v1"}, decode: decodeEndpointSlice},
 
+	snapshot.KindKnativeIngress: {versions: []string{"v1alpha1"}},
+
 	{Group: groupIngress, Kind: "Ingress"}:          {},
 	{Group: groupIngress, Kind: "IngressClass"}:     {cluster: true},
 	{Group: groupGateway, Kind: "GatewayClass"}:     {cluster: true},

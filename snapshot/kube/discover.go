@@ -167,6 +167,9 @@ func (s *Source) kinds(ctx context.Context, wanted map[schema.GroupKind]bool) (f
 			}
 		}
 		for _, r := range known(g.Name, versions, there) {
+			if r.knative && !s.options.Knative {
+				continue
+			}
 			for _, v := range r.versions {
 				if slices.ContainsFunc(there[v], func(a metav1.APIResource) bool { return a.Name == r.Name && slices.Contains(a.Verbs, "watch") }) {
 					found[schema.GroupKind{Group: r.Group, Kind: r.Kind}] = &served{what: r, version: v}

@@ -27,6 +27,8 @@ type Resource struct {
 	unlabelled bool
 	// names marks kinds of which only the names are watched; see secret.go.
 	names bool
+	// knative kinds are watched on request only.
+	knative bool
 	// inPlaceOf is the kind that must be unreadable for this one to be watched.
 	inPlaceOf snapshot.GroupKind
 	// also resources are watched because somebody asked for them.
@@ -45,6 +47,7 @@ const (
 	groupGateway  = "gateway.networking.k8s.io"
 	groupIngress  = "networking.k8s.io"
 	groupChancery = "chancery.dev"
+	groupKnative  = "networking.internal.knative.dev"
 )
 
 // resources is everything that is watched, but for the kinds of chancery.dev, all of which are.
@@ -71,6 +74,8 @@ var resources = []*Resource{
 	gatewayAPI("BackendTLSPolicy", "backendtlspolicies", "v1", "v1alpha3"),
 	gatewayAPI("ListenerSet", "listenersets", "v1"),
 
+	{Group: groupKnative, Kind: "Ingress", Name: "ingresses", versions: []string{"v1alpha1"}, knative: true},
+
 	emissary("AuthService", "authservices"),
 	emissary("ConsulResolver", "consulresolvers"),
 	emissary("DevPortal", "devportals"),
@@ -96,11 +101,11 @@ func emissary(kind, name string) *Resource {
 }
 
 // Resources returns everything that is watched, for whoever grants the permissions: the kinds in the order of group and
-// name, with one entry for all of chancery.dev, without those that are read only in place of others. Beside these the names of CustomResourceDefinitions are watched.
+// name, with one entry for all of chancery.dev, without those that are read only in place of others or on request. Beside these the names of CustomResourceDefinitions are watched.
 func Resources() []Resource {
 	all := []Resource{{Group: groupChancery, Kind: "*", Name: "*"}}
 	for _, r := range resources {
-		if r.inPlaceOf == (snapshot.GroupKind{}) {
+		if r.inPlaceOf == (snapshot.GroupKind{}) && !r.knative {
 			all = append(all, *r)
 		}
 	}
@@ -114,7 +119,7 @@ func Resources() []Resource {
 }
 
 // customGroups are the groups whose kinds come and go with their CustomResourceDefinitions.
-var customGroups = []string{snapshot.EmissaryGroup, groupGateway, groupChancery}
+var customGroups = []string{snapshot.EmissaryGroup, groupGateway, groupChancery, groupKnative}
 
 // version returns the resource in one of its versions.
 func (r *Resource) version(v string) schema.GroupVersionResource {

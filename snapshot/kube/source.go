@@ -32,6 +32,8 @@ type Options struct {
 	// LabelSelector and FieldSelector are added to every query, as Emissary's AMBASSADOR_LABEL_SELECTOR and
 	// AMBASSADOR_FIELD_SELECTOR are; the labels of Namespaces and the fields of kinds without namespace do not count.
 	LabelSelector, FieldSelector string
+	// Knative watches Knative's Ingresses too.
+	Knative bool
 	// AllSecrets reads the content of every Secret, not only of those that objects of the cluster mention: somebody else may.
 	AllSecrets bool
 	// MinInterval is the least time between two snapshots; default 100 ms.

@@ -140,6 +140,22 @@ func (f *FrontEnd) Lower(o *snapshot.Object, v *snapshot.View) *ir.Fragments {
 	return l.out
 }
 
+// LowerMapping lowers a Mapping that an object of another kind stands for: fragments and findings are that object's, name
+// tells the routes of one object apart.
+func (f *FrontEnd) LowerMapping(o *snapshot.Object, name string, spec *api.MappingSpec, v *snapshot.View) *ir.Fragments {
+	l := lowerings.Get().(*lowering)
+	defer lowerings.Put(l)
+	as := *o
+	as.Spec = spec
+	l.begin(f, &as, v)
+	l.set = f.module(v)
+	l.mapping(spec)
+	for _, r := range l.out.Routes {
+		r.Origin, r.Route.Name = o, o.Namespace+"/"+o.Name+"-"+name
+	}
+	return l.out
+}
+
 // owns reports whether the object is for this installation.
 func (f *FrontEnd) owns(o *snapshot.Object) bool {
 	if f.options.SingleNamespace && o.Namespace != f.options.Namespace {
