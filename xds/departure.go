@@ -63,10 +63,13 @@ func (st *stream) depart(now time.Time) error {
 			return nil
 		}
 		st.departures = st.departures[1:]
-		for _, t := range st.types() {
-			sub := st.subs[t]
-			if err := st.remove(sub, d, now); err != nil {
-				return err
+		for _, types := range [][]string{after, st.others, before} {
+			for _, t := range types {
+				if sub := st.subs[t]; sub != nil {
+					if err := st.remove(sub, d, now); err != nil {
+						return err
+					}
+				}
 			}
 		}
 	}

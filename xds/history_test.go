@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,13 +18,15 @@ import (
 func TestRandomHistory(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		for seed := range uint64(12) {
-			t.Run(fmt.Sprint(seed), func(t *testing.T) { history(t, delta, rand.New(rand.NewPCG(seed, 7))) })
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				history(t, delta, time.Duration(seed%3)*2*time.Millisecond, rand.New(rand.NewPCG(seed, 7)))
+			})
 		}
 	})
 }
 
-func history(t *testing.T, delta bool, dice *rand.Rand) {
-	s := newServer(Options{})
+func history(t *testing.T, delta bool, grace time.Duration, dice *rand.Rand) {
+	s := newServer(Options{RemovalGrace: grace})
 	conn := serve(t, s)
 	draw := func() ir.ResourceSet {
 		list := []*ir.Resource{res(ir.TypeListener, "l", fmt.Sprint(dice.IntN(2)))}
@@ -32,8 +35,9 @@ func history(t *testing.T, delta bool, dice *rand.Rand) {
 				e := fmt.Sprintf("e%d", i)
 				list = append(list, cluster(fmt.Sprintf("c%d", i), fmt.Sprint(dice.IntN(3)), e), res(ir.TypeEndpoint, e, fmt.Sprint(dice.IntN(3))))
 			}
-			if dice.IntN(2) > 0 {
-				list = append(list, res(ir.TypeRouteConfig, fmt.Sprintf("r%d", i), fmt.Sprint(dice.IntN(3))))
+			if dice.IntN(2) > 0 { // some lead to a cluster that is there
+				to := list[dice.IntN(len(list))]
+				list = append(list, res(ir.TypeRouteConfig, fmt.Sprintf("r%d", i), fmt.Sprintf("%d %s", dice.IntN(3), to.Name), to.Name))
 			}
 		}
 		return world(list...)
@@ -74,6 +78,12 @@ func history(t *testing.T, delta bool, dice *rand.Rand) {
 		}
 		for _, k := range a.removed {
 			delete(m, k)
+		}
+		for name, version := range holds[ir.TypeRouteConfig] {
+			_, to, _ := strings.Cut(version, " ")
+			if _, there := holds[ir.TypeCluster][to]; delta && strings.HasPrefix(to, "c") && !there {
+				t.Fatalf("after %v the client's route configuration %s leads to cluster %s, which it does not have", a, name, to)
+			}
 		}
 		c.ack(a)
 	}
@@ -117,14 +127,27 @@ func history(t *testing.T, delta bool, dice *rand.Rand) {
 			}
 		}
 	}
-	for typ, list := range s.Served() {
-		for _, r := range list {
-			if got := holds[typ][r.Name]; got != r.Version {
-				t.Errorf("%s %s: the client holds %q, served is %q", shortType(typ), r.Name, got, r.Version)
+	differs := func() (all []string) {
+		for typ, list := range s.Served() {
+			for _, r := range list {
+				if got := holds[typ][r.Name]; got != r.Version {
+					all = append(all, fmt.Sprintf("%s %s: the client holds %q, served is %q", shortType(typ), r.Name, got, r.Version))
+				}
+			}
+			if (delta || typ == ir.TypeCluster || typ == ir.TypeListener) && len(holds[typ]) != len(list) {
+				all = append(all, fmt.Sprintf("%s: the client holds %v, served are %v", shortType(typ), holds[typ], namesOf(list)))
 			}
 		}
-		if (delta || typ == ir.TypeCluster || typ == ir.TypeListener) && len(holds[typ]) != len(list) {
-			t.Errorf("%s: the client holds %v, served are %v", shortType(typ), holds[typ], namesOf(list))
+		return all
+	}
+	for end := time.Now().Add(patience); grace > 0 && len(differs()) > 0 && time.Now().Before(end); { // what is gone stays for a moment
+		select {
+		case a := <-c.answer:
+			take(a)
+		case <-time.After(grace):
 		}
+	}
+	for _, d := range differs() {
+		t.Error(d)
 	}
 }
