@@ -157,14 +157,15 @@ func (i *instance) run(ctx context.Context, b budget, guest func(context.Context
 			}
 		}
 		if err != nil {
-			err = i.explain(err, inner.Err(), spent)
+			err = i.explain(err, inner.Err(), ctx.Err(), spent)
 		}
 	}()
 	return spent, guest(inner, m)
 }
 
-// explain gives an error of guest code its code.
-func (i *instance) explain(err, done error, spent usage) error {
+// explain gives an error of guest code its code. done is why its time was over, gaveUp why the caller's was, which is no
+// fault of the module.
+func (i *instance) explain(err, done, gaveUp error, spent usage) error {
 	if fault.CodeOf(err) != nil {
 		return err
 	}
@@ -175,12 +176,12 @@ func (i *instance) explain(err, done error, spent usage) error {
 		return fault.New(fault.Guest, "%s", e.message)
 	}
 	switch {
+	case gaveUp != nil:
+		return fault.Retry(fault.Canceled, "the caller gave up after %v", spent.time.Round(time.Millisecond))
 	case errors.Is(err, fuel.ErrExhausted):
 		return fault.New(fault.Fuel, "stopped after %d units in %v", spent.fuel, spent.time.Round(time.Millisecond))
 	case errors.Is(err, fuel.ErrDeadline), done != nil && errors.Is(done, context.DeadlineExceeded):
 		return fault.New(fault.Deadline, "stopped after %v and %d units", spent.time.Round(time.Millisecond), spent.fuel)
-	case errors.Is(err, fuel.ErrCanceled), done != nil:
-		return fault.Retry(fault.Canceled, "the caller gave up after %v", spent.time.Round(time.Millisecond))
 	case errors.Is(err, fuel.ErrUnmetered):
 		return fault.New(fault.Host, "%w", err)
 	case errors.Is(err, fuel.ErrStack), strings.Contains(err.Error(), "stack overflow"):

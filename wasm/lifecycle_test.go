@@ -36,12 +36,8 @@ func TestRollback(t *testing.T) {
 	if s := find(t, h, "m"); s.Live.Version != "1.0.3" || len(s.Previous) != 2 {
 		t.Fatalf("%+v", s)
 	}
-	start := time.Now()
 	if err := h.Rollback("m"); err != nil {
 		t.Fatal(err)
-	}
-	if took := time.Since(start); took > 50*time.Millisecond {
-		t.Errorf("the rollback took %v", took)
 	}
 	if got := note(t, runOne(h, unitOf("u", "a"))); got != "v2" {
 		t.Errorf("after the rollback the output is %q", got)

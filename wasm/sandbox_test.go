@@ -88,10 +88,10 @@ func TestHostFailure(t *testing.T) {
 	m := &fuel.Meter{Budget: 1 << 20, Deadline: time.Now().Add(time.Second)}
 	m.Begin(i.mod)
 	_, err := i.mod.ExportedFunction(exportTranslate).Call(m.Context(context.Background()), 0, 0) // no sandbox in the context
-	if err = i.explain(err, nil, usage{}); !fault.Is(err, fault.Host) {
+	if err = i.explain(err, nil, nil, usage{}); !fault.Is(err, fault.Host) {
 		t.Errorf("%v", err)
 	}
-	if _, err := i.mod.ExportedFunction(exportTranslate).Call(context.Background(), 0, 0); err == nil || !fault.Is(i.explain(err, nil, usage{}), fault.Host) {
+	if _, err := i.mod.ExportedFunction(exportTranslate).Call(context.Background(), 0, 0); err == nil || !fault.Is(i.explain(err, nil, nil, usage{}), fault.Host) {
 		t.Errorf("without a meter: %v", err)
 	}
 	c.close()

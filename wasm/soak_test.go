@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/wasm/abi"
 	"github.com/chancery-gateway/chancery/wasm/fault"
+	. "github.com/chancery-gateway/chancery/wasm/internal/assemble"
 )
 
 // heap returns the bytes of live objects after a collection.
@@ -109,8 +111,9 @@ func TestHotSwaps(t *testing.T) {
 	t.Logf("%d compiles during %d swaps", runs, swaps)
 }
 
-// TestHostileSoak runs the hostile corpus as live modules for a thousand rounds beside a good one: the good one's output
-// stays the same, and memory and goroutines do not grow.
+// TestHostileSoak runs the hostile corpus as live modules for a thousand rounds beside a good one, and offers the good one's
+// place to one candidate after the other that has to be refused: the good one's output stays the same, and memory and
+// goroutines do not grow.
 func TestHostileSoak(t *testing.T) {
 	rounds := 1000
 	if testing.Short() {
@@ -138,6 +141,8 @@ func TestHostileSoak(t *testing.T) {
 			t.Fatalf("%s is at %s: %v", s.Name, s.Candidate.Stage, s.Candidate.Err)
 		}
 	}
+	candidates := hostileCandidates()
+	runOne(h, unitOf("u", "recorded")) // what candidates are tried on
 	want := `{"content":"`
 	var before uint64
 	var goroutines int
@@ -152,6 +157,15 @@ func TestHostileSoak(t *testing.T) {
 				}
 			}
 			settle(t, h)
+		}
+		c := candidates[round%len(candidates)]
+		good.put(c.module, nil, nil)
+		if err := h.Reset("good"); err != nil { // else the host knows it
+			t.Fatal(err)
+		}
+		settle(t, h)
+		if s := find(t, h, "good"); !fault.Is(s.Candidate.Err, c.code) {
+			t.Fatalf("round %d: %s ended with %v", round, c.name, s.Candidate.Err)
 		}
 		content := fmt.Sprint(round % 7)
 		o := runOne(h, unitOf("u", content))
@@ -169,6 +183,42 @@ func TestHostileSoak(t *testing.T) {
 		if s.Name != "good" && (len(s.Counts.Errors) == 0 || s.Counts.Skipped == 0) {
 			t.Errorf("%s never failed: %+v", s.Name, s.Counts)
 		}
+	}
+}
+
+type hostileCandidate struct {
+	name   string
+	module []byte
+	code   *snapshot.Code
+}
+
+// hostileCandidates are modules that are refused before they are live, one of each kind.
+func hostileCandidates() []hostileCandidate {
+	next := versioned("1.1.0", func(m *abi.Manifest) { m.Limits = abi.Limits{Milliseconds: 20} })
+	valid := guest{Manifest: next, Answer: setHeader("next")}.Bytes()
+	return []hostileCandidate{
+		{"truncated", valid[:len(valid)/2], fault.Malformed},
+		{"component", []byte("\x00asm\x0d\x00\x01\x00"), fault.Unsupported},
+		{"unknown import", guest{Manifest: next, Prepare: func(m *Module) { m.Import(wasi, "path_open", []byte{I32}, []byte{I32}) }}.Bytes(), fault.Import},
+		{"missing export", guest{Manifest: next, NoAlloc: true}.Bytes(), fault.Export},
+		{"wrong signature", guest{Manifest: next, NoAlloc: true, With: func(m *Module) {
+			m.Export("alloc", Function, m.Func(nil, []byte{I32}, nil, Const32(1)))
+		}}.Bytes(), fault.Export},
+		{"reserved export", guest{Manifest: next, With: func(m *Module) { m.Export("chancery:fuel", Function, 0) }}.Bytes(), fault.Reserved},
+		{"bad ABI version", guest{Manifest: versioned("1.1.0", func(m *abi.Manifest) { m.ABI = "9.0" })}.Bytes(), fault.ABI},
+		{"another ABI than it says", guest{Manifest: next, Version: 9 << 16}.Bytes(), fault.ABI},
+		{"start function that spins", guest{Manifest: versioned("1.1.0", func(m *abi.Manifest) { m.Limits.Milliseconds = 5 }),
+			With: func(m *Module) { m.Start(m.Func(nil, nil, nil, Loop(Br(0)))) }}.Bytes(), fault.Fuel},
+		{"slow start function that traps", guest{Manifest: next, With: func(m *Module) {
+			m.Start(m.Func(nil, nil, []byte{I32}, Const32(100_000), Put(0), Loop(Get(0), Const32(1), Op(Sub32), Tee(0), BrIf(0)), Op(Unreachable)))
+		}}.Bytes(), fault.Trap},
+		{"state between calls", counting(next), fault.Nondeterministic},
+		{"trap in self_test", guest{Manifest: next, SelfTest: Op(Unreachable)}.Bytes(), fault.Trap},
+		{"self_test without end", guest{Manifest: next, SelfTest: spin}.Bytes(), fault.Deadline},
+		{"alloc that answers nonsense", guest{Manifest: next, NoAlloc: true, Prepare: func(m *Module) {
+			m.Export("alloc", Function, m.Func([]byte{I32}, []byte{I32}, nil, Const32(-8)))
+		}}.Bytes(), fault.Alloc},
+		{"output that is no JSON", guest{Manifest: next, Answer: "no"}.Bytes(), fault.Output},
 	}
 }
 
