@@ -153,3 +153,22 @@ func FuzzReview(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkReview is the cost of an object in a review of many, the review's own JSON included.
+func BenchmarkReview(b *testing.B) {
+	const n = 500
+	objects := make([]string, n)
+	for i := range objects {
+		objects[i] = fmt.Sprintf(`{"apiVersion":"getambassador.io/v2","kind":"Mapping","metadata":{"name":"m%d","namespace":"n","uid":"u"},"spec":{"ambassador_id":"edge","prefix":"/%d/","service":"shop:8080","host":"shop.example.com","tls":true,"timeout_ms":3000,"headers":{"x-a":true},"cors":{"origins":"a,b"},"add_request_headers":{"x-b":"c"}}}`, i, i)
+	}
+	c, body := &apiext.Conversion{Log: quiet()}, []byte(ask("getambassador.io/v3alpha1", objects...))
+	b.ReportAllocs()
+	for b.Loop() {
+		r := httptest.NewRequest(http.MethodPost, apiext.Path, bytes.NewReader(body))
+		w := httptest.NewRecorder()
+		if c.ServeHTTP(w, r); w.Code != http.StatusOK {
+			b.Fatal(w.Code)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/object")
+}
