@@ -30,6 +30,7 @@ test: $(ENVOY) servers ## run all tests, those with a real Envoy and a real API 
 
 race: $(ENVOY) ## run the tests of what is concurrent under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./runtime/command ./runtime/apiext ./runtime/pipeline ./runtime/supervisor ./runtime/health ./runtime/quarantine ./xds/... ./snapshot/...
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m -short -run 'HotSwaps|HostileSoak|Breaker|FailurePolicies|NeverEnter|Rollback|GivesUp' ./wasm
 
 fuzz: ## let each fuzzer (of PACKAGES) look for new inputs for FUZZTIME
 	@set -e; $(GO) list -f '{{.Dir}} {{range .TestGoFiles}}{{.}} {{end}}{{range .XTestGoFiles}}{{.}} {{end}}' $(PACKAGES) | while read -r dir files; do \

@@ -152,3 +152,24 @@ func TestRemoteNeedsDigest(t *testing.T) {
 		t.Errorf("%v", errs["m"])
 	}
 }
+
+// TestForce: a lower version, and one that changes more than its bounds allow, is promoted when the configuration insists.
+func TestForce(t *testing.T) {
+	h := newTestHost(t, nil)
+	src := &memory{module: guest{Manifest: versioned("2.0.0", nil), Answer: setHeader("two")}.Bytes()}
+	spec := Spec{Name: "m", Source: src, Grant: grantAll(), Shadow: Shadow{MaxChanged: 1}}
+	apply1(t, h, spec)
+	for _, u := range []string{"a", "b", "c"} {
+		runOne(h, unitOf(u, u))
+	}
+	src.put(guest{Manifest: versioned("1.0.0", nil), Answer: setHeader("one")}.Bytes(), nil, nil)
+	h.Look()
+	settle(t, h)
+	if s := find(t, h, "m"); s.Live.Version != "2.0.0" || !fault.Is(s.Candidate.Err, fault.Downgrade) {
+		t.Fatalf("%+v", s.Candidate)
+	}
+	spec.Force = true
+	if s := apply1(t, h, spec); s.Live.Version != "1.0.0" || len(s.Candidate.Shadow.Changed) != 3 {
+		t.Errorf("%+v", s.Candidate)
+	}
+}
