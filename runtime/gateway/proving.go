@@ -62,12 +62,26 @@ func (p *proving) open(ctx context.Context, b *ir.Bootstrap) (quarantine.Judge, 
 		return nil, err
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	old := p.validator
 	p.validator = v
 	if tell := g.options.Validating; tell != nil {
 		tell(v)
 	}
+	p.mu.Unlock()
+	if old != nil { // the traffic has another Envoy now; what the last one said of it counts no more
+		if err := old.Close(); err != nil {
+			g.log.Warn("the verdicts of Envoy are not kept", "error", err)
+		}
+	}
 	return v, nil
+}
+
+// renew has everything judged anew, by an Envoy such as the traffic has now: its settings or its version may be others.
+func (p *proving) renew() {
+	if p.asks {
+		p.quarantine.Reopen()
+		p.gateway.pipeline.Renew()
+	}
 }
 
 // status returns the state of the validating Envoy; the zero value before there is one.

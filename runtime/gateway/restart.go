@@ -90,6 +90,7 @@ func (g *Gateway) followBootstrap(ctx context.Context) error {
 				g.running = wanted
 				g.mu.Unlock()
 				g.leaveBootstrap(wanted)
+				g.proving.renew()
 			}
 		}
 		g.pipeline.Add("bootstrap", found)

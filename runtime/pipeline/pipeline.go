@@ -63,6 +63,7 @@ type Pipeline struct {
 	heard    []snapshot.Diagnostic // the source's findings that the last compile took up
 	last     *snapshot.Snapshot    // as it was delivered
 	again    <-chan time.Time      // the last snapshot is to be proven once more then; nil for not
+	renew    chan struct{}         // everything is to be compiled and proven anew
 
 	mu       sync.Mutex
 	result   *translators.Result
@@ -81,7 +82,7 @@ type delivery struct {
 
 // New returns a pipeline that has not begun.
 func New(o Options) *Pipeline {
-	return &Pipeline{options: o, next: make(chan delivery, 1), applying: make(chan applying, 16), added: map[string][]snapshot.Diagnostic{}}
+	return &Pipeline{options: o, next: make(chan delivery, 1), applying: make(chan applying, 16), renew: make(chan struct{}, 1), added: map[string][]snapshot.Diagnostic{}}
 }
 
 // Deliver hands over a snapshot and returns at once. A snapshot that has not been taken up yet is replaced.
@@ -118,7 +119,20 @@ func (p *Pipeline) Run(ctx context.Context) {
 		case <-p.again:
 			p.again = nil
 			p.compileStep(ctx, delivery{p.last, time.Now()})
+		case <-p.renew:
+			if p.last != nil {
+				p.compiler = nil
+				p.compileStep(ctx, delivery{p.last, time.Now()})
+			}
 		}
+	}
+}
+
+// Renew has the last snapshot compiled and proven from nothing: whoever proves judges by other rules from now on. It returns at once.
+func (p *Pipeline) Renew() {
+	select {
+	case p.renew <- struct{}{}:
+	default: // it is about to
 	}
 }
 

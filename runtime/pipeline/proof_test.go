@@ -122,3 +122,22 @@ func TestEndpointsDoNotWait(t *testing.T) {
 	cancel(errors.New("end"))
 	done.Wait()
 }
+
+// TestRenew: everything is compiled and proven by a compiler that remembers nothing; before the first snapshot there is nothing to do.
+func TestRenew(t *testing.T) {
+	r := &recorder{}
+	o := options(r)
+	o.Prover = &prover{r: r, answers: []Proof{{}}}
+	p := New(o)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var done sync.WaitGroup
+	done.Go(func() { p.Run(ctx) })
+	p.Renew()
+	p.Deliver(world(1))
+	eventually(t, "it is published", func() bool { return strings.HasSuffix(r.said(), "publish") })
+	p.Renew()
+	const once = "new compile:1 prove:1 publish"
+	eventually(t, "once more", func() bool { return r.said() == once+" "+once || r.said() == once+" "+once+" "+once })
+	cancel(errors.New("end"))
+	done.Wait()
+}

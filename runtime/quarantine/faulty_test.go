@@ -15,6 +15,7 @@ import (
 	"github.com/chancery-gateway/chancery/translators"
 	"github.com/chancery-gateway/chancery/translators/emissary"
 	"github.com/chancery-gateway/chancery/translators/ir"
+	"github.com/chancery-gateway/chancery/xds/validator"
 )
 
 // chain is a compiler with its quarantine: what stands between a source and the traffic.
@@ -266,5 +267,41 @@ func TestFaultsOfOthers(t *testing.T) {
 		if !strings.HasSuffix(id, "-") && !known[id] {
 			t.Errorf("there is no code %s", id)
 		}
+	}
+}
+
+// patient refuses what it is told to.
+type patient struct{ word string }
+
+func (p patient) Judge(_ context.Context, units []*ir.Unit) (validator.Verdicts, error) {
+	out := validator.Verdicts{Refused: map[*ir.Unit]string{}}
+	for _, u := range units {
+		if strings.Contains(string(u.Value), p.word) {
+			out.Refused[u] = "no " + p.word
+		}
+	}
+	return out, nil
+}
+
+// TestReopen: when another Envoy judges, what the last one refused is tried again, and what only this one refuses is refused.
+func TestReopen(t *testing.T) {
+	judge := patient{"large"}
+	c := newChain(t, "", nil)
+	opened := 0
+	c.q.options.Open = func(context.Context, *ir.Bootstrap) (Judge, error) { opened++; return judge, nil }
+	mapping := func(name, prefix string) string {
+		return object("Mapping", name, fmt.Sprintf(`{"hostname":"*","prefix":"/%s/","service":"s"}`, prefix))
+	}
+	c.deliver(c.put(listener, mapping("a", "a"), mapping("b", "b")))
+	r, _ := c.deliver(c.put(mapping("a", "large-a"), mapping("c", "large-c"), mapping("d", "old")))
+	if got := routesOf(r); got != "/a/ /b/ /old/" {
+		t.Fatalf("served are %s", got)
+	}
+	judge = patient{"old"}
+	c.q.Reopen()
+	c.c = translators.New(translators.Options{FrontEnds: []translators.FrontEnd{emissary.New(emissary.Options{})}}) // as Pipeline.Renew does
+	r, ds := c.deliver(c.s)
+	if got := routesOf(r); got != "/b/ /large-a/ /large-c/" || opened != 2 || c.q.Held() != 0 {
+		t.Errorf("served are %s after %d judges: %v", got, opened, ds)
 	}
 }

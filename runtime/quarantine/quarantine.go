@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/chancery-gateway/chancery/runtime/pipeline"
@@ -55,6 +56,9 @@ type Options struct {
 type Quarantine struct {
 	options Options
 	judge   Judge
+
+	// reopen: the judge is to be replaced before the next judgement.
+	reopen atomic.Bool
 
 	// pending are units that nobody could judge yet; only Prove looks at them.
 	pending map[uint64]*ir.Unit
@@ -116,11 +120,32 @@ func (q *Quarantine) Take(s *snapshot.Snapshot) *snapshot.Snapshot {
 	return s.Derive(put, nil, s.Findings())
 }
 
+// Reopen has the next proof begin with another judge, because Envoy was replaced. What the last one refused is tried again.
+func (q *Quarantine) Reopen() { q.reopen.Store(true) }
+
+// release ends every case. It returns false when there was none.
+func (q *Quarantine) release() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	any := len(q.cases) > 0
+	q.cases = nil
+	return any
+}
+
 // retry is the time after which what nobody could judge is tried again.
 const retry = time.Second
 
 // Prove implements pipeline.Prover.
 func (q *Quarantine) Prove(ctx context.Context, s *snapshot.Snapshot, r *translators.Result) pipeline.Proof {
+	if q.reopen.Swap(false) {
+		q.judge = nil
+		if q.release() { // once more, with the newest forms
+			for _, u := range r.Changed {
+				q.pending[u.ID] = u
+			}
+			return pipeline.Proof{Again: true}
+		}
+	}
 	units := slices.Clone(r.Changed)
 	if len(q.pending) > 0 {
 		new := map[uint64]bool{}
