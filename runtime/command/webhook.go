@@ -34,6 +34,11 @@ func (a *app) answerReviews(ctx context.Context, config *rest.Config, g *gateway
 		return nil, &status{exitUsage, &gateway.InUse{What: "the webhook's address", Address: a.settings.WebhookAddress, Setting: "webhook-address", Err: err}}
 	}
 	trial := a.newTrial()
+	if source, reads := g.Source.(interface {
+		Mentioned(context.Context, *snapshot.Object) []*snapshot.Object
+	}); reads {
+		trial.Mentioned = source.Mentioned
+	}
 	measures := webhook.NewMeasures(trial)
 	g.Collectors = append(g.Collectors, measures)
 	g.Validating = trial.Prove

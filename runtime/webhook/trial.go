@@ -20,6 +20,8 @@ import (
 type Trial struct {
 	// NewCompiler returns a compiler that remembers nothing, and whose findings nobody else is told of.
 	NewCompiler func() pipeline.Compiler
+	// Mentioned, which may be nil, returns what the source has not read because only the object mentions it.
+	Mentioned func(context.Context, *snapshot.Object) []*snapshot.Object
 	// Idle is the time after which the compiler is given up; default 10 minutes.
 	Idle time.Duration
 
@@ -87,7 +89,11 @@ var (
 
 // Review returns what there would be with the object in place.
 func (t *Trial) Review(ctx context.Context, o *snapshot.Object) (*Outcome, error) {
-	return t.with(ctx, o.Ref, []*snapshot.Object{o}, nil)
+	put := []*snapshot.Object{o}
+	if t.Mentioned != nil {
+		put = append(put, t.Mentioned(ctx, o)...)
+	}
+	return t.with(ctx, o.Ref, put, nil)
 }
 
 // Without returns what there would be without the object.
