@@ -40,7 +40,7 @@ func (a *adder) Refused(r *ir.Resource, text string) []snapshot.Diagnostic {
 	return nil
 }
 
-func (a *adder) End() []Written { return nil }
+func (a *adder) End() [][]Written { return nil }
 
 func written1(t *testing.T, name, member string) *ir.Resource {
 	t.Helper()
