@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/chancery-gateway/chancery/wasm/fault"
 	"github.com/chancery-gateway/chancery/wasm/fuel"
@@ -19,13 +20,14 @@ import (
 // keeps the versions in memory, and nothing else.
 type cache struct {
 	dir string
+	now func() time.Time
 
 	mu       sync.Mutex
 	promoted map[string]string
 }
 
-func openCache(dir string) (*cache, error) {
-	c := &cache{dir: dir, promoted: map[string]string{}}
+func openCache(dir string, clock func() time.Time) (*cache, error) {
+	c := &cache{dir: dir, now: clock, promoted: map[string]string{}}
 	if dir == "" {
 		return c, nil
 	}
@@ -47,7 +49,31 @@ func openCache(dir string) (*cache, error) {
 			return nil, fault.New(fault.Cache, "%s: %w", c.promotedFile(), err)
 		}
 	}
+	c.prune(clock())
 	return c, nil
+}
+
+// unused is how long what nobody used is kept.
+const unused = 30 * 24 * time.Hour
+
+// prune removes code and modules that were not used for long: versions that were replaced, and what other versions of the
+// pass or of wazero compiled. What can't be removed is found again next time.
+func (c *cache) prune(now time.Time) {
+	for _, pattern := range []string{"code/*/*", "modules/*"} {
+		all, _ := filepath.Glob(filepath.Join(c.dir, pattern)) // the pattern is sound
+		for _, path := range all {
+			if info, err := os.Lstat(path); err == nil && now.Sub(info.ModTime()) > unused {
+				_ = os.RemoveAll(path)
+			}
+		}
+	}
+}
+
+// used notes that a file or folder was used.
+func (c *cache) used(paths ...string) {
+	for _, p := range paths {
+		_ = os.Chtimes(p, time.Time{}, c.now()) // one that is not there yet is new
+	}
 }
 
 func (c *cache) promotedFile() string { return filepath.Join(c.dir, "promoted.json") }
@@ -70,8 +96,10 @@ func (c *cache) codeDir(k codeKey) string {
 	if c.dir == "" || k.guard == GuardInterpreter {
 		return ""
 	}
-	return filepath.Join(c.dir, "code", fmt.Sprintf("pass%s-wazero%s", fuel.PassVersion, wazeroVersion()),
+	dir := filepath.Join(c.dir, "code", fmt.Sprintf("pass%s-wazero%s", fuel.PassVersion, wazeroVersion()),
 		fmt.Sprintf("%s-%d-%s", hex.EncodeToString(k.digest[:]), k.pages, k.guard))
+	c.used(dir)
+	return dir
 }
 
 func (c *cache) moduleFile(d Digest) string {
@@ -88,6 +116,7 @@ func (c *cache) load(d Digest) (module, signature []byte) {
 		return nil, nil
 	}
 	signature, _ = os.ReadFile(c.moduleFile(d) + ".sig")
+	c.used(c.moduleFile(d), c.moduleFile(d)+".sig")
 	return module, signature
 }
 

@@ -105,7 +105,7 @@ func NewHost(config Config) (*Host, error) {
 	if config.Trust == nil {
 		config.Trust = &trust.Root{}
 	}
-	c, err := openCache(config.CacheDir)
+	c, err := openCache(config.CacheDir, config.Now)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package wasm
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -172,4 +173,47 @@ func TestForce(t *testing.T) {
 	if s := apply1(t, h, spec); s.Live.Version != "1.0.0" || len(s.Candidate.Shadow.Changed) != 3 {
 		t.Errorf("%+v", s.Candidate)
 	}
+}
+
+// TestCacheForgets: what was not used for a month goes from the cache, and what was stays.
+func TestCacheForgets(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	now := time.Now()
+	entries := func() (n int) {
+		for _, pattern := range []string{"code/*/*", "modules/*"} {
+			all, err := filepath.Glob(filepath.Join(dir, pattern))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(all)
+		}
+		return n
+	}
+	use := func(versions ...string) {
+		t.Helper()
+		h, err := NewHost(Config{CacheDir: dir, Now: func() time.Time { return now }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		for _, v := range versions {
+			module := guest{Manifest: versioned(v, nil), Answer: setHeader(v)}.Bytes()
+			digest := DigestOf(module)
+			if s := apply1(t, h, Spec{Name: "m", Source: &memory{module: module, remote: true}, Digest: &digest, Grant: grantAll()}); s.Live == nil || s.Live.Version != v {
+				t.Fatalf("%+v", s.Candidate)
+			}
+		}
+	}
+	use("1.0.0", "1.0.1")
+	if n := entries(); n != 4 {
+		t.Fatalf("%d entries, two modules and their code were wanted", n)
+	}
+	now = now.Add(unused - time.Hour)
+	use("1.0.1")
+	now = now.Add(2 * time.Hour)
+	use()
+	if n := entries(); n != 2 {
+		t.Errorf("%d entries; the version that was used last was wanted", n)
+	}
+	use("1.0.1")
 }
