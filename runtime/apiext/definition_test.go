@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/chancery-gateway/chancery/runtime/apiext"
+	"github.com/chancery-gateway/chancery/runtime/webhook"
 	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
 )
 
@@ -274,4 +275,11 @@ func TestBesideTheGateway(t *testing.T) {
 	l := b.load(t, "beside")
 	l.more(t, 10)
 	l.ends(t)
+	secret, err := b.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace("emissary-system").Get(t.Context(), webhook.Secret, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, _, _ := unstructured.NestedString(secret.Object, "data", "tls.crt"); text != b.bundle(t) {
+		t.Error("the definitions carry another authority than that of the gateway's webhooks")
+	}
 }

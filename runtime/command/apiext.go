@@ -15,6 +15,7 @@ import (
 	"github.com/chancery-gateway/chancery/runtime/apiext"
 	"github.com/chancery-gateway/chancery/runtime/gateway"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
+	"github.com/chancery-gateway/chancery/runtime/webhook"
 )
 
 // apiextFlags are the flags of apiext. The addresses are those that Emissary has.
@@ -117,6 +118,7 @@ func (a *app) answerConversions(ctx context.Context, config *rest.Config, log *s
 	if err != nil {
 		return nil, failure("client of the API server: %w", err)
 	}
+	server.Authority.Name = webhook.Secret // one authority for all that this process answers
 	serving, stop := context.WithCancelCause(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(serving, l, nil) }()
