@@ -43,6 +43,7 @@ func TestExceptions(t *testing.T) {
 		"overlapping team":    {twoTenants + "---\napiVersion: chancery.dev/v1alpha1\nkind: Tenant\nmetadata: {name: thief}\nspec: {owner: eve, namespaces: [bank]}\n", false, "CH-POLICY-041 CH-POLICY-040 CH-POLICY-003"},
 		"overlapping host":    {twoTenants + "---\napiVersion: chancery.dev/v1alpha1\nkind: Tenant\nmetadata: {name: thief}\nspec: {owner: eve, namespaces: [t], hosts: ['*.example.com']}\n", false, "CH-POLICY-041 CH-POLICY-040 CH-POLICY-003"},
 		"tenant with a dot":   {"---\napiVersion: chancery.dev/v1alpha1\nkind: Tenant\nmetadata: {name: a.b}\nspec: {owner: eve, namespaces: [t]}\n", false, "CH-POLICY-041 CH-POLICY-040 CH-POLICY-002"},
+		"too large":           {twoTenants + own("shop", "p", "", "package chancery.tenants.shop\ndeny contains \"x\" if input.object.kind == \""+strings.Repeat("x", 33000)+"\"\n"), false, "CH-POLICY-041 CH-POLICY-040 CH-POLICY-030"},
 		"unknown field":       {"---\napiVersion: chancery.dev/v1alpha1\nkind: Policy\nmetadata: {name: p, namespace: platform}\nspec: {library: tls_floor, enforcment: warn}\n", false, "CH-POLICY-041 CH-POLICY-040 CH-POLICY-001"},
 		"wrong type":          {"---\napiVersion: chancery.dev/v1alpha1\nkind: Policy\nmetadata: {name: p, namespace: platform}\nspec: {library: tls_floor, priority: high}\n", false, "CH-POLICY-041 CH-POLICY-040 CH-POLICY-001"},
 		"no such library":     {"---\napiVersion: chancery.dev/v1alpha1\nkind: Policy\nmetadata: {name: p, namespace: platform}\nspec: {library: tsl_floor}\n", false, "CH-POLICY-041 CH-POLICY-040 CH-POLICY-028"},

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/open-policy-agent/opa/v1/ast"
 
@@ -87,12 +88,7 @@ func (u *unit) compile() []snapshot.Diagnostic {
 }
 
 // try compiles every package that is not broken.
-func (u *unit) try() (c *ast.Compiler, errs ast.Errors) {
-	defer func() {
-		if r := recover(); r != nil { // a fault of the compiler is one of what it compiles
-			errs = ast.Errors{ast.NewError(ast.CompileErr, nil, "the compiler failed: %v", r)}
-		}
-	}()
+func (u *unit) try() (*ast.Compiler, ast.Errors) {
 	set := ast.NewSchemaSet()
 	modules := map[string]*ast.Module{}
 	for _, p := range u.packages {
@@ -129,11 +125,31 @@ func (u *unit) try() (c *ast.Compiler, errs ast.Errors) {
 			}
 		}
 	}
-	c = ast.NewCompiler().WithCapabilities(Capabilities()).WithSchemas(set).WithUseTypeCheckAnnotations(true).WithDefaultRegoVersion(ast.RegoV1)
+	c := ast.NewCompiler().WithCapabilities(Capabilities()).WithSchemas(set).WithUseTypeCheckAnnotations(true).WithDefaultRegoVersion(ast.RegoV1)
 	c.SetErrorLimit(0)
-	c.Compile(modules)
-	return c, c.Errors
+	// The compiler cannot be interrupted: one that does not come to an end is left behind.
+	done := make(chan ast.Errors, 1)
+	go func() {
+		defer func() {
+			if r := recover(); r != nil { // a fault of the compiler is one of what it compiles
+				done <- ast.Errors{ast.NewError(ast.CompileErr, nil, "the compiler failed: %v", r)}
+			}
+		}()
+		c.Compile(modules)
+		done <- c.Errors
+	}()
+	late := time.NewTimer(compileLimit)
+	defer late.Stop()
+	select {
+	case errs := <-done:
+		return c, errs
+	case <-late.C:
+		return nil, ast.Errors{ast.NewError(ast.CompileErr, nil, "compiling takes longer than %s", compileLimit)}
+	}
 }
+
+// compileLimit is the most time, on the wall clock, for compiling a unit.
+const compileLimit = 20 * time.Second
 
 // schemas returns the annotations that bind the package's documents to their schemas.
 func (p *pkg) schemas(set *ast.SchemaSet) []*ast.SchemaAnnotation {

@@ -30,10 +30,13 @@ type Module struct {
 // IsTest reports whether the module is only for `chancery policy test`.
 func (m *Module) IsTest() bool { return strings.HasSuffix(m.File, "_test.rego") }
 
-// The limits of what is loaded.
+// The limits of what is loaded. The time to compile a module grows with the square of its size: a tenant's is kept so small
+// that nobody has to wait for it.
 const (
-	maxModule  = 256 << 10
-	maxModules = 2000
+	maxModule       = 256 << 10
+	maxTenantModule = 32 << 10
+	maxModules      = 2000
+	maxDepth        = 300
 )
 
 // roots of packages.
@@ -78,8 +81,12 @@ func (m *Module) about(c *snapshot.Code, l *ast.Location, message, help string) 
 }
 
 func parse(m *Module) (*module, []snapshot.Diagnostic) {
-	if len(m.Text) > maxModule {
-		return nil, []snapshot.Diagnostic{m.about(codeTooBig, nil, fmt.Sprintf("the module has %d bytes", len(m.Text)), fmt.Sprintf("at most %d", maxModule))}
+	most := maxModule
+	if m.Tenant != "" {
+		most = maxTenantModule
+	}
+	if len(m.Text) > most {
+		return nil, []snapshot.Diagnostic{m.about(codeTooBig, nil, fmt.Sprintf("the module has %d bytes", len(m.Text)), fmt.Sprintf("at most %d", most))}
 	}
 	caps := Capabilities()
 	if m.IsTest() {
@@ -97,9 +104,38 @@ func parse(m *Module) (*module, []snapshot.Diagnostic) {
 			return nil, []snapshot.Diagnostic{m.about(codePackage, parsed.Package.Location, fmt.Sprintf("the name %q in the package has a dot", string(s)), "names without dots")}
 		}
 	}
+	if at := tooDeep(parsed); at != nil {
+		return nil, []snapshot.Diagnostic{m.about(codeTooBig, at, fmt.Sprintf("an expression is nested more than %d deep", maxDepth), "split it")}
+	}
 	out := &module{Module: m, parsed: parsed, pkg: dotted(parsed.Package.Path), digest: sha256.Sum256(slices.Concat([]byte(m.File+"\x00"), m.Text))}
 	out.references()
 	return out, nil
+}
+
+// tooDeep returns where an expression of the module is nested deeper than the compiler copes with in good time; nil for nowhere.
+func tooDeep(m *ast.Module) (at *ast.Location) {
+	depth := 0
+	step := func(x any, by int) {
+		t, ok := x.(*ast.Term)
+		if !ok {
+			return
+		}
+		if r, ok := t.Value.(ast.Ref); ok && len(r) > maxDepth && at == nil {
+			at = t.Location
+		}
+		if depth += by; depth > maxDepth && at == nil {
+			at = cmp.Or(t.Location, m.Package.Location)
+		}
+	}
+	v := ast.NewBeforeAfterVisitor(func(x any) bool {
+		step(x, 1)
+		return at != nil
+	}, func(x any) { step(x, -1) })
+	for _, r := range m.Rules {
+		depth = 0
+		v.Walk(r)
+	}
+	return at
 }
 
 func parseErrors(m *Module, err error) []snapshot.Diagnostic {

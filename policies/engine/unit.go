@@ -41,6 +41,15 @@ func (b *builder) check(u *unit) {
 	for _, name := range slices.Sorted(maps.Keys(u.packages)) {
 		b.prepare(u, u.packages[name])
 	}
+	sizes := u.expansion()
+	for _, name := range slices.Sorted(maps.Keys(u.packages)) {
+		p := u.packages[name]
+		if m, at, message := sizes.excess(p); message != "" && p.broken == nil {
+			d := m.about(codeTooBig, at, message, "do not pair a value with itself again and again")
+			p.broken = &d
+			b.report(d)
+		}
+	}
 	b.report(u.compile()...)
 	replaced := false
 	for _, name := range slices.Sorted(maps.Keys(u.packages)) {
