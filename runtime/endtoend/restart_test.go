@@ -58,9 +58,16 @@ func TestHotRestart(t *testing.T) {
 			return func() bool { return strings.Contains(g.envoy("/server_info"), `"restart_epoch": `+is) }
 		}
 		eventually(t, "the first Envoy tells its epoch", epoch("0"))
+		// 300 instructions are allowed, this needs a hundred more: Envoy is not shown it before it has the setting.
+		large := object("Mapping", "large", fmt.Sprintf(`hostname: "*", prefix: "/(%s|y)", prefix_regex: true, service: "127.0.0.1:%d", add_request_headers: {x-told: {value: large}}`, strings.Repeat("z", 390), b.port))
+		g.write("large.yaml", large)
 		g.write("module.yaml", module(400))
 		eventually(t, "the second Envoy serves", epoch("1"))
 		eventually(t, "it has the setting", func() bool { return strings.Contains(g.envoy("/runtime"), `"400"`) })
+		eventually(t, "what needs the setting is served", func() bool {
+			a, err := ask(t, "GET", fmt.Sprintf("http://127.0.0.1:%d/%s", port, strings.Repeat("z", 390)), "web.example.com", nil)
+			return err == nil && fmt.Sprint(a.echo.Header["X-Told"]) == "[large]" && g.finding("CH-PROOF-010", "Mapping/large") == ""
+		})
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
