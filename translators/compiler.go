@@ -192,7 +192,11 @@ func (c *Compiler) Endpoints(s *snapshot.Snapshot) (changed []*ir.Resource, ok b
 
 // lower lowers what the changes concern and returns the edits for the linker, in the order of the references.
 func (c *Compiler) lower(s *snapshot.Snapshot, changes []snapshot.Change) []linker.Change {
-	targets := make([]target, 0, c.concerned(changes))
+	lowered := 0 // objects that some front end lowers
+	for k := range c.byKind {
+		lowered += s.Len(k)
+	}
+	targets := make([]target, 0, min(lowered+len(c.options.FrontEnds), len(changes)))
 	if len(c.entries) == 0 {
 		c.entries = make(map[snapshot.Ref]*entry, cap(targets))
 	}
@@ -261,22 +265,6 @@ type target struct {
 	ref   snapshot.Ref
 	o     *snapshot.Object
 	fresh bool // there was no such object before
-}
-
-// concerned counts the changes of objects that some front end lowers.
-func (c *Compiler) concerned(changes []snapshot.Change) int {
-	n := 0
-	var last snapshot.GroupKind
-	var front FrontEnd
-	for _, ch := range changes {
-		if k := ch.Ref().GroupKind(); k != last {
-			last, front = k, c.byKind[k]
-		}
-		if front != nil {
-			n++
-		}
-	}
-	return n
 }
 
 func ambientRef(f FrontEnd) snapshot.Ref {

@@ -113,12 +113,15 @@ func (p *httpPlan) planTLSConfig(name string, hosts []*ir.HostFragment) {
 		p.addHost(plan, h, true)
 	}
 	var foreign []string
-	for _, h := range p.hosts {
-		if mine[h.Domain] || h.TLS == nil && h.Closed == "" {
-			continue
-		}
-		if slices.ContainsFunc(hosts, func(m *ir.HostFragment) bool { return covers(m.Domain, h.Domain) }) {
-			foreign = append(foreign, h.Domain)
+	wide := slices.DeleteFunc(slices.Clone(hosts), func(m *ir.HostFragment) bool { return !strings.Contains(m.Domain, "*") })
+	if len(wide) > 0 { // An exact name covers no other.
+		for _, h := range p.hosts {
+			if mine[h.Domain] || h.TLS == nil && h.Closed == "" {
+				continue
+			}
+			if slices.ContainsFunc(wide, func(m *ir.HostFragment) bool { return covers(m.Domain, h.Domain) }) {
+				foreign = append(foreign, h.Domain)
+			}
 		}
 	}
 	if !mine["*"] {
@@ -190,16 +193,19 @@ func (p *httpPlan) addHost(plan *configPlan, h *ir.HostFragment, tls bool) {
 	if h.Closed != "" {
 		set, pre, fixed = nil, preludeNone, closed
 	}
-	for _, have := range plan.hosts {
-		if have.set == set && have.prelude == pre && have.fixed == fixed {
-			have.domains = append(have.domains, h.Domain)
-			have.addOrigin(h)
-			return
-		}
+	key := shared{set, pre, fixed}
+	if have := plan.shared[key]; have != nil {
+		have.domains = append(have.domains, h.Domain)
+		have.addOrigin(h)
+		return
 	}
 	n := &hostPlan{domains: []string{h.Domain}, set: set, prelude: pre, fixed: fixed}
 	n.addOrigin(h)
 	plan.hosts = append(plan.hosts, n)
+	if plan.shared == nil {
+		plan.shared = map[shared]*hostPlan{}
+	}
+	plan.shared[key] = n
 }
 
 func (n *hostPlan) addOrigin(h *ir.HostFragment) {

@@ -28,7 +28,16 @@ type topology struct {
 type configPlan struct {
 	name  string
 	hosts []*hostPlan
-	built *ir.RouteConfig
+	// shared finds the virtual hosts that further hosts may join.
+	shared map[shared]*hostPlan
+	built  *ir.RouteConfig
+}
+
+// shared is what hosts of one virtual host have in common.
+type shared struct {
+	set     *routeSet
+	prelude prelude
+	fixed   *ir.Route
 }
 
 // hostPlan is one virtual host: the hosts that share a route set and a prelude.
