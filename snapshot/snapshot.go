@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tidwall/btree"
 )
@@ -40,6 +41,15 @@ func Empty() *Snapshot {
 // key orders as Ref.Compare does: nothing sorts before the separator.
 func key(namespace, name string) string { return namespace + "\x00" + name }
 
+// cloning guards the mark that a tree's copy leaves on the tree itself: several may derive from one snapshot at a time.
+var cloning sync.Mutex
+
+func clone(t *btree.Map[string, *Object]) *btree.Map[string, *Object] {
+	cloning.Lock()
+	defer cloning.Unlock()
+	return t.Copy()
+}
+
 // Derive returns the snapshot in which each object of put stands in place of the one of the same Ref, and no object of
 // remove exists. An object of put whose Hash equals the present one's keeps the present pointer, so it is no change.
 // findings are the source's own diagnostics about the whole input (files that do not parse, objects that fail their
@@ -66,12 +76,12 @@ func (s *Snapshot) Derive(put []*Object, remove []Ref, findings []Diagnostic) *S
 			if t == nil {
 				t = &btree.Map[string, *Object]{}
 			} else {
-				t = t.Copy()
+				t = clone(t)
 			}
 			n.kinds[k], owned[k] = t, true
 		}
 		if (k == KindEndpointSlice || k == KindEndpoints) && !ownSlices {
-			n.slices, ownSlices = n.slices.Copy(), true
+			n.slices, ownSlices = clone(n.slices), true
 		}
 		last, lastTree = k, t
 		return t

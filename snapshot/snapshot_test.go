@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 )
 
@@ -22,6 +23,33 @@ func names(s *Snapshot) (out []string) {
 		}
 	}
 	return out
+}
+
+// TestManyDeriveFromOne: whoever asks what there would be derives from the snapshot that the pipeline derives from, too. The
+// race detector looks on.
+func TestManyDeriveFromOne(t *testing.T) {
+	var all []*Object
+	for i := range 200 {
+		all = append(all, mapping("x", fmt.Sprintf("m%03d", i), 1), slice(fmt.Sprintf("s%03d", i), "a", 1))
+	}
+	base := Empty().Derive(all, nil, nil)
+	want := names(base)
+	var working sync.WaitGroup
+	for w := range 8 {
+		working.Go(func() {
+			for i := range 50 {
+				o := mapping("x", fmt.Sprintf("m%03d", i), byte(2+w))
+				next := base.Derive([]*Object{o, slice(fmt.Sprintf("new%d", w), "a", 1)}, []Ref{all[2*(i+50)].Ref}, nil)
+				if got := next.Get(o.GroupKind(), "x", o.Name); got != o || next.Len(o.GroupKind()) != 199 || next.Len(KindEndpointSlice) != 201 {
+					t.Errorf("a derived snapshot has %v and %d Mappings", got, next.Len(o.GroupKind()))
+				}
+			}
+		})
+	}
+	working.Wait()
+	if !slices.Equal(names(base), want) {
+		t.Error("the base changed")
+	}
 }
 
 func TestDeriveLeavesTheBaseAlone(t *testing.T) {
