@@ -129,7 +129,7 @@ func (s *Source) Run(ctx context.Context, deliver func(*snapshot.Snapshot)) erro
 		if first && !s.settled() {
 			continue
 		}
-		if wait := s.world.awaits(); wait > 0 {
+		if wait := s.world.awaits(first); wait > 0 {
 			timer.Reset(wait)
 			continue
 		}

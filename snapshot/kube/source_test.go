@@ -246,24 +246,24 @@ spec: {hostname: a.example.com, selector: {matchLabels: {a: b}}, tlsSecret: {nam
 func TestWrongObjectKeepsItsLastGoodForm(t *testing.T) {
 	c, client, ns := bed(t)
 	w := start(t, kube.Options{Config: c.Config()})
-	v2 := "{apiVersion: getambassador.io/v2, kind: Mapping, metadata: {name: m, namespace: " + ns + "}, spec: {prefix: %s, service: q}}"
-	client.Apply(fmt.Sprintf(v2, "/good/"))
+	v2 := "{apiVersion: getambassador.io/v2, kind: Mapping, metadata: {name: m, namespace: " + ns + "}, spec: {prefix: %s, service: q, tls: %s}}"
+	client.Apply(fmt.Sprintf(v2, "/good/", "true"))
 	w.until("the good one", func(s *snapshot.Snapshot) bool { return mapping(s, ns, "m") != nil })
-	client.Apply(fmt.Sprintf(v2, "[no text]"))
+	client.Apply(fmt.Sprintf(v2, "/bad/", "[no text]"))
 	w.until("the finding", func(s *snapshot.Snapshot) bool {
 		var wrong, kept bool
 		for _, d := range s.Findings() {
 			if d.Object.Namespace == ns {
-				wrong = wrong || d.Severity == snapshot.Error && d.Path == "spec.prefix"
+				wrong = wrong || d.Severity == snapshot.Error && d.Path == "spec.tls"
 				kept = kept || d.Code.ID == "CH-KUBE-004"
 			}
 		}
 		return wrong && kept && mapping(s, ns, "m").Prefix == "/good/"
 	})
-	client.Apply(fmt.Sprintf(v2, "/better/"))
+	client.Apply(fmt.Sprintf(v2, "/better/", "true"))
 	w.until("the better one", func(s *snapshot.Snapshot) bool { return mapping(s, ns, "m").Prefix == "/better/" })
-	client.Apply(fmt.Sprintf(v2, "[no text]"))
-	client.Delete(fmt.Sprintf(v2, "/"))
+	client.Apply(fmt.Sprintf(v2, "/bad/", "[no text]"))
+	client.Delete(fmt.Sprintf(v2, "/", "true"))
 	w.until("the deletion", func(s *snapshot.Snapshot) bool { return mapping(s, ns, "m") == nil })
 }
 
