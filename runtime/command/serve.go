@@ -32,7 +32,8 @@ func (a *app) serveCommand() *cobra.Command {
 		Short: "Watch manifests, serve xDS, and run an Envoy",
 		Long: `Compiles the manifests, serves the result over xDS (--ads-address), and runs an Envoy that asks for it. Edits of the
 files are live within a moment; what is wrong is printed when it appears and when it is gone, and costs only the
-object concerned. SIGTERM and Ctrl-C let requests in flight come to their end; a second Ctrl-C does not wait.
+object concerned. SIGTERM and Ctrl-C let requests in flight come to their end; a second Ctrl-C does not wait. With --envoy-base-id, SIGHUP has
+Envoy restarted hot: another one, of the binary as it is then, takes over its sockets.
 
   8877  health and diagnostics: /ambassador/v0/check_alive, check_ready, diag/?json=true, /metrics
   8003  xDS, loopback only
