@@ -71,6 +71,7 @@ func older(kind string, schema map[string]any, at string) map[string]any {
 			gone = append(gone, name)
 			changed[name] = property
 		case anything:
+			loose["nullable"] = true // an explicit null is kept, too
 			changed[name] = loose
 		case object, groups:
 			loose["type"] = "object"
