@@ -181,7 +181,7 @@ var loose = []struct {
 	values []any
 }{
 	{nil, []string{"ambassador_id"}, []any{"a", []any{"a", "b"}, []any{}}},
-	{[]string{"AuthService", "Mapping", "RateLimitService", "TCPMapping"}, []string{"tls"}, []any{true, false, "", nil, "context"}},
+	{[]string{"AuthService", "Mapping", "RateLimitService", "TCPMapping"}, []string{"tls"}, []any{true, false, "", "context"}},
 	{[]string{"Host"}, []string{"ambassadorId"}, []any{"a", []any{"a"}}},
 	{[]string{"Mapping"}, []string{"remove_request_headers"}, []any{"a", []any{"a"}}},
 	{[]string{"Mapping"}, []string{"remove_response_headers"}, []any{"a", []any{"a"}}},
