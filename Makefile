@@ -28,8 +28,9 @@ test: $(ENVOY) servers ## run all tests, those with a real Envoy and a real API 
 	@mkdir -p out
 	$(GO) test -timeout 20m -json $(PACKAGES) | tee out/test.json | $(GO) run .ci/tally/main.go
 
-race: $(ENVOY) ## run the tests of what is concurrent under the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./runtime/command ./runtime/apiext ./runtime/pipeline ./runtime/supervisor ./runtime/health ./runtime/quarantine ./xds/... ./snapshot/...
+race: $(ENVOY) servers ## run the tests of what is concurrent under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./runtime/command ./runtime/apiext ./runtime/pipeline ./runtime/supervisor ./runtime/health ./runtime/quarantine ./runtime/webhook ./runtime/status ./xds/... ./snapshot/...
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m -run 'TestAdmission|TestDryRun|TestPoliciesChange|TestCertificates|TestEnvoysRefusal' ./runtime/deploy
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m -short -run 'HotSwaps|HostileSoak|Breaker|FailurePolicies|NeverEnter|Rollback|GivesUp' ./wasm
 
 fuzz: ## let each fuzzer (of PACKAGES) look for new inputs for FUZZTIME

@@ -139,6 +139,9 @@ func (g *gateway) stop() {
 	})
 	_ = g.process.Wait() // by a signal, in most cases
 	late.Stop()
+	if code := g.process.ProcessState.ExitCode(); code == 66 {
+		g.t.Error("the race detector found something; the log has it")
+	}
 	g.process = nil
 }
 
