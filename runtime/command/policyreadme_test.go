@@ -8,13 +8,17 @@ import (
 	"testing"
 )
 
-// TestPolicyReadme does what policies/README.md says in an empty folder: writes its files, runs its commands, and compares
+// TestPolicyReadme does what policies/README.md and policies/GUIDE.md say in an empty folder: writes its files, runs its commands, and compares
 // what these print with what is printed there.
 func TestPolicyReadme(t *testing.T) {
 	quiet(t)
-	text, err := os.ReadFile("../../policies/README.md")
-	if err != nil {
-		t.Fatal(err)
+	var texts []string
+	for _, page := range []string{"README.md", "GUIDE.md"} {
+		text, err := os.ReadFile("../../policies/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(text))
 	}
 	t.Chdir(t.TempDir())
 	file, commands, files := regexp.MustCompile(`^# ([a-z]+/[a-z_]+\.(rego|yaml))$`), 0, 0
@@ -40,7 +44,7 @@ func TestPolicyReadme(t *testing.T) {
 		}
 		name, body, command, printed = "", "", "", ""
 	}
-	for _, line := range strings.Split(string(text), "\n") {
+	for _, line := range strings.Split(strings.Join(texts, "\n"), "\n") {
 		code, inside := strings.CutPrefix(line, "    ")
 		switch {
 		case !inside && line != "":
