@@ -35,6 +35,7 @@ import (
 // Names of what the probe listener asks for. Units are sent under these.
 const (
 	probeRoutes      = "probe-routes"
+	probeChainRoutes = "probe-chain-routes"
 	probeCertificate = "probe-certificate"
 	probeAnchors     = "probe-anchors"
 	probeExtension   = "probe-extension"

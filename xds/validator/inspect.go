@@ -12,6 +12,7 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -36,6 +37,8 @@ type inspection struct {
 	renamed bool
 	// unread: nothing in it was worth a look.
 	unread bool
+	// nameless: the chain is shown without the server names that it matches, and gets others.
+	nameless bool
 	// clusters are those that a listener, a chain or a filter names. Envoy wants some of them to be there, as those of tracers.
 	clusters []string
 }
@@ -102,6 +105,13 @@ func read(u *ir.Unit, m proto.Message) inspection {
 	}
 	x.rules("", m)
 	x.walk("", m.ProtoReflect(), "")
+	if c, ok := m.(*listenerv3.FilterChain); ok {
+		c.Name, x.renamed = "", true
+		x.nameless = hostNames(c.GetFilterChainMatch().GetServerNames())
+		if x.nameless {
+			c.FilterChainMatch.ServerNames = nil
+		}
+	}
 	if x.renamed {
 		x.shown = encoded(m)
 	}
@@ -146,6 +156,10 @@ func (x *inspection) walk(path string, m protoreflect.Message, at protoreflect.N
 	case "envoy.extensions.transport_sockets.tls.v3.SdsSecretConfig":
 		x.rename(m.Interface().(*tlsv3.SdsSecretConfig), at)
 		return
+	case "envoy.extensions.filters.network.http_connection_manager.v3.Rds":
+		if r := m.Interface().(*hcmv3.Rds); r.GetConfigSource().GetAds() != nil && plainName([]byte(r.RouteConfigName)) {
+			r.RouteConfigName, x.renamed = probeChainRoutes, true // which never come: no listener waits for them
+		}
 	default:
 		x.careful = x.careful || runsCode(name)
 	}

@@ -2,13 +2,15 @@ package validator
 
 import (
 	"bytes"
+	"strings"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Thousands of clusters differ in nothing but their names and where their endpoints are. Envoy gives one verdict over all of
-// them, so each form is shown once: without its name, under one of the probe's.
+// Thousands of clusters differ in nothing but their names and where their endpoints are, thousands of filter chains in nothing but
+// the host that they are for. Envoy gives one verdict over all of them, so each form is shown once: without its names, under the
+// probe's.
 
 // Field numbers of Cluster, and of what leads to an address in it.
 const (
@@ -148,4 +150,18 @@ func hostName(b []byte) bool {
 		}
 	}
 	return len(b) > 0 && len(b) <= 253
+}
+
+// hostNames reports whether a chain's server names are nothing but host names, with at most a "*." before them, and none twice: then
+// Envoy minds only that those of other chains are others.
+func hostNames(names []string) bool {
+	seen := make(map[string]bool, len(names))
+	for _, n := range names {
+		low := strings.ToLower(n)
+		if seen[low] || !hostName([]byte(strings.TrimPrefix(n, "*."))) {
+			return false
+		}
+		seen[low] = true
+	}
+	return len(names) > 0
 }

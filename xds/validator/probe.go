@@ -27,6 +27,8 @@ const (
 	fieldVirtualHosts protowire.Number = 2  // RouteConfiguration.virtual_hosts
 	fieldRoutes       protowire.Number = 3  // VirtualHost.routes
 	fieldChains       protowire.Number = 3  // Listener.filter_chains
+	fieldMatch        protowire.Number = 1  // FilterChain.filter_chain_match
+	fieldServerNames  protowire.Number = 11 // FilterChainMatch.server_names
 	fieldBindToPort   protowire.Number = 26 // Listener.bind_to_port
 )
 
@@ -226,8 +228,13 @@ func (c *child) listener(cs []*candidate) []byte {
 		b = framed(append(b, cs[0].value()...), fieldChains, c.good.chain)
 	} else {
 		b = append(b, u.Frame...)
-		for _, x := range cs {
-			b = framed(b, fieldChains, x.value())
+		for i, x := range cs {
+			value := x.value()
+			if x.nameless {
+				match := protowire.AppendString(protowire.AppendTag(nil, fieldServerNames, protowire.BytesType), "chain-"+strconv.Itoa(i)+".probe.invalid")
+				value = framed(append(make([]byte, 0, len(value)+len(match)+4), value...), fieldMatch, match)
+			}
+			b = framed(b, fieldChains, value)
 		}
 	}
 	if !c.confined {

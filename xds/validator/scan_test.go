@@ -1,10 +1,12 @@
 package validator
 
 import (
+	"strings"
 	"testing"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
@@ -19,6 +21,9 @@ func TestScan(t *testing.T) {
 	read, skipped := 0, 0
 	check := func(u *ir.Unit) {
 		m := message(u.Kind)
+		if naming(u.Kind) {
+			return // these are decoded anyway
+		}
 		if !plain(m, u.Value) {
 			read++
 			return
@@ -102,6 +107,31 @@ func TestFormsOfClusters(t *testing.T) {
 		value := append(named(nil, name), encoded(&clusterv3.Cluster{LbPolicy: clusterv3.Cluster_MAGLEV})...)
 		if got := nameless(value) != nil; got != want {
 			t.Errorf("name %q: %v", name, got)
+		}
+	}
+}
+
+// TestFormsOfChains: Envoy is asked once about chains that differ in nothing but their host, and apart about others.
+func TestFormsOfChains(t *testing.T) {
+	v := open(t, nil)
+	frame := head("l", "192.0.2.1", 443)
+	good := []*ir.Unit{chainUnit("a", frame, ciphersOf("cert-a")), chainUnit("b", frame, ciphersOf("cert-b")), chainUnit("c", frame, func(c *listenerv3.FilterChain) {
+		ciphersOf("cert-c")(c)
+		c.FilterChainMatch.ServerNames = []string{"*.c.example.com", "c.example.com"}
+	})}
+	other := chainUnit("d", head("other", "192.0.2.1", 443), ciphersOf("cert-d"))
+	bad := []*ir.Unit{chainUnit("e", frame, ciphers("NO-SUCH-CIPHER")), chainUnit("f", frame, ciphers("NO-SUCH-CIPHER"))}
+	partial := chainUnit("g", frame, func(c *listenerv3.FilterChain) { c.FilterChainMatch.ServerNames = []string{"g*.example.com"} })
+	out := judge(t, v, append(append(good, other, partial), bad...)...)
+	if len(out.Refused) != 3 || out.Refused[bad[0]] == "" || out.Refused[bad[1]] == "" || out.Refused[partial] == "" {
+		t.Errorf("refused %v", out.Refused)
+	}
+	if s := v.Status(); s.Judged != 4 { // one for a, b and c, d in its listener, e and f, g
+		t.Errorf("judged %d", s.Judged)
+	}
+	for names, want := range map[string]bool{"a.example.com": true, "*.a.example.com b": true, "": false, "*": false, "a*.b": false, "a A": false, "a/b": false} {
+		if got := hostNames(strings.Fields(names)); got != want {
+			t.Errorf("%q: %v", names, got)
 		}
 	}
 }
