@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/snapshot/kube"
 	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
@@ -85,4 +87,48 @@ func TestKindsOfOthers(t *testing.T) {
 		t.Error("the kind is delivered, but not listed")
 	}
 	client.Delete(definitionOf("Page", page.Group))
+}
+
+// TestKindsOfOthersNeedPermission: a kind that may not be read is named in a finding and keeps nobody waiting; once it is granted, in
+// the way that the modules' documentation shows, its objects are there.
+func TestKindsOfOthersNeedPermission(t *testing.T) {
+	c, client, ns := bed(t)
+	page := snapshot.GroupKind{Group: "grant.example.com", Kind: "Page"}
+	client.Apply(definitionOf("Page", page.Group))
+	client.Apply(fmt.Sprintf(`{apiVersion: grant.example.com/v1, kind: Page, metadata: {name: one, namespace: %s}}`, ns))
+	var rules []string
+	for _, r := range kube.Resources() {
+		rules = append(rules, fmt.Sprintf(`{apiGroups: [%q], resources: [%q], verbs: [get, list, watch]}`, r.Group, r.Name))
+	}
+	role := func(name, rules string) string {
+		return fmt.Sprintf(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: %[1]s}
+rules: [%[2]s]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: %[1]s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[1]s}
+subjects: [{kind: User, name: modular, apiGroup: rbac.authorization.k8s.io}]
+`, name, rules)
+	}
+	client.Apply(role("modular", strings.Join(rules, ", ")))
+	config := c.Config()
+	config.Impersonate = rest.ImpersonationConfig{UserName: "modular"}
+	w := start(t, kube.Options{Config: config, Rescan: time.Second})
+	w.until("the first snapshot", func(*snapshot.Snapshot) bool { return true })
+	w.Also([]snapshot.GroupKind{page})
+	w.until("a finding that names the kind", func(s *snapshot.Snapshot) bool { return codes(s) == "CH-KUBE-001 Page" })
+	for _, d := range w.now().Findings() {
+		if d.Severity != snapshot.Warning || !strings.Contains(d.Message, "pages.grant.example.com") {
+			t.Errorf("the finding is %s", d)
+		}
+	}
+	kubetest.Eventually(t, 20*time.Second, "nobody waits for it", func(context.Context) bool { return w.Listed() })
+	client.Apply(fmt.Sprintf(oneMapping, "meanwhile", ns, "/meanwhile/"))
+	w.until("other objects", func(s *snapshot.Snapshot) bool { return mapping(s, ns, "meanwhile") != nil })
+	client.Apply(role("chancery-pages", `{apiGroups: [grant.example.com], resources: [pages], verbs: [get, list, watch]}`))
+	w.until("its object once it may be read", func(s *snapshot.Snapshot) bool { return s.Get(page, ns, "one") != nil && codes(s) == "" })
 }
