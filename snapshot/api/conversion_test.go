@@ -117,9 +117,9 @@ func edited(t *testing.T, kind, version string, object jsontext.Value) {
 }
 
 func TestConversionLosesNothing(t *testing.T) {
-	rounds := 200
+	rounds := 100
 	if testing.Short() {
-		rounds = 50
+		rounds = 30
 	}
 	for _, kind := range kindsInOrder() {
 		for _, version := range convertible[kind] {
