@@ -51,6 +51,8 @@ type Server struct {
 	Log   *slog.Logger
 
 	slots chan struct{}
+	// published is the bundle that the configurations carry, as far as the last look knows.
+	published []byte
 }
 
 // Serve answers on the listener until ctx ends.
@@ -60,6 +62,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		every = 10 * time.Second
 	}
 	s.slots = make(chan struct{}, most)
+	s.Authority.Known = func(bundle []byte) bool { return bytes.Equal(s.published, bundle) }
 	handler := http.NewServeMux()
 	handler.HandleFunc("POST "+Path, func(w http.ResponseWriter, r *http.Request) { s.review(w, r, false) })
 	handler.HandleFunc("POST "+MutationPath, func(w http.ResponseWriter, r *http.Request) { s.review(w, r, true) })
@@ -94,11 +97,16 @@ func (s *Server) refresh(ctx context.Context) error {
 	if err := s.Authority.Refresh(ctx); err != nil {
 		return err
 	}
+	bundle := s.Authority.Bundle()
 	var all []error
 	for _, resource := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"} {
 		all = append(all, s.inject(ctx, schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: resource}))
 	}
-	return errors.Join(all...)
+	err := errors.Join(all...)
+	if err == nil {
+		s.published = bundle
+	}
+	return err
 }
 
 // inject writes the bundle into a configuration that has another.
