@@ -331,7 +331,8 @@ func (f *faults) downstream(m proto.Message) {
 	case *filev3.FileAccessLog:
 		file("path", m.Path, f)
 	case *luav3.Lua:
-		script("inline_code", m.GetInlineCode(), f) //nolint:staticcheck // deprecated, but Envoy runs it
+		//lint:ignore SA1019 deprecated, but Envoy runs it
+		script("inline_code", m.GetInlineCode(), f)
 		script("default_source_code", held(m.DefaultSourceCode), f)
 		for name, s := range m.SourceCodes {
 			script("source_codes["+name+"]", held(s), f)

@@ -199,7 +199,8 @@ func writtenRoutes() []writtenFault {
 		}},
 		{"configuration: a deprecated field", harmless, "", "", func(h *hand) {
 			h.action.RetryPolicy = &routev3.RetryPolicy{RetryOn: "5xx", RetryHostPredicate: nil}
-			h.action.MaxGrpcTimeout = durationpb.New(time.Second) //nolint:staticcheck // that is the point
+			//lint:ignore SA1019 that is the point
+			h.action.MaxGrpcTimeout = durationpb.New(time.Second)
 		}},
 	}
 }
