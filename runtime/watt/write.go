@@ -202,14 +202,14 @@ func Read(text []byte) ([]*snapshot.Object, []snapshot.Diagnostic, error) {
 		}
 		list, err := array(top.Kubernetes[name])
 		if err != nil {
-			return nil, nil, fmt.Errorf("Kubernetes.%s: %w", name, err)
+			return nil, nil, fmt.Errorf("list Kubernetes.%s: %w", name, err)
 		}
 		take(list)
 	}
 	var annotated map[string][]json.RawMessage
 	if a := top.Kubernetes["annotations"]; a != nil {
 		if err := json.Unmarshal(a, &annotated); err != nil {
-			return nil, nil, fmt.Errorf("Kubernetes.annotations: %s", strings.TrimPrefix(err.Error(), "json: "))
+			return nil, nil, fmt.Errorf("member Kubernetes.annotations: %s", strings.TrimPrefix(err.Error(), "json: "))
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(annotated)) {

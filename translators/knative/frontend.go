@@ -214,7 +214,7 @@ func servicePort(v *snapshot.View, namespace, name string, text json.RawMessage)
 			}
 		}
 	}
-	return 0, fmt.Errorf("Service %s/%s has no port named %q", namespace, name, named)
+	return 0, fmt.Errorf("no port of Service %s/%s is named %q", namespace, name, named)
 }
 
 // join adds what a Mapping became, whose findings are about the split that it stands for.

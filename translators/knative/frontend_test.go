@@ -120,7 +120,7 @@ func TestWrongIngresses(t *testing.T) {
 		"percent: 90":        {"percent: 190", "spec.rules[0].http.paths[0].splits[0].percent", "190 is no share"},
 		"timeout: 48h":       {"timeout: soon", "spec.rules[0].http.paths[0].timeout", `"soon" is no time span`},
 		"serviceName: rev-1": {`serviceName: ""`, "spec.rules[0].http.paths[0].splits[0].serviceName", "missing"},
-		"servicePort: 8080":  {"servicePort: nobody", "spec.rules[0].http.paths[0].splits[0].servicePort", `no port named "nobody"`},
+		"servicePort: 8080":  {"servicePort: nobody", "spec.rules[0].http.paths[0].splits[0].servicePort", `is named "nobody"`},
 		"path: /p":           {"path: [1]", "spec", "cannot unmarshal"},
 	} {
 		spec := strings.Replace(split, from, c.to, 1)
