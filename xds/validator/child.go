@@ -110,7 +110,8 @@ func startChild(ctx context.Context, o *Options, good *good, own spaces) (c *chi
 
 // launch runs the binary in the namespaces.
 func (c *child) launch(envoy, file string) error {
-	cmd := exec.Command(envoy, "-c", file, "--concurrency", "1", "--disable-hot-restart", "-l", "error", "--log-format", "%v", "--drain-time-s", "1")
+	cmd := exec.Command(envoy, "-c", file, "--concurrency", "1", "--disable-hot-restart", "-l", "error", "--log-format", "%v", "--drain-time-s", "1",
+		"--ignore-unknown-dynamic-fields") // as the traffic's Envoy has it, for it decides about verdicts
 	output := &tail{}
 	cmd.Stderr = output
 	cmd.WaitDelay = time.Second

@@ -96,8 +96,8 @@ type Validator struct {
 	idle    sync.WaitGroup
 }
 
-// format is the version of how units are shown to Envoy; verdicts given to another format do not count.
-const format = "2"
+// format is the version of how units are shown to Envoy, and with which flags; verdicts given to another format do not count.
+const format = "3"
 
 // The pause after a failed start, which doubles.
 const (
