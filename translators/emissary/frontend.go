@@ -162,23 +162,7 @@ func (f *FrontEnd) owns(o *snapshot.Object) bool {
 		return false
 	}
 	id, known := ambassadorID(o.Spec)
-	return known && matchesID(id, f.options.AmbassadorID)
-}
-
-// matchesID follows Emissary's compiler: "_automatic_" counts only where it is the only element.
-func matchesID(ids api.AmbassadorID, own string) bool {
-	if len(ids) == 0 {
-		return own == "default"
-	}
-	if len(ids) == 1 && ids[0] == "_automatic_" {
-		return true
-	}
-	for _, id := range ids {
-		if id == own {
-			return true
-		}
-	}
-	return false
+	return known && id.Matches(f.options.AmbassadorID)
 }
 
 func ambassadorID(spec any) (api.AmbassadorID, bool) {

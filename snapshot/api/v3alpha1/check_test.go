@@ -178,7 +178,8 @@ func TestAmbassadorIDMatches(t *testing.T) {
 		{v3alpha1.AmbassadorID{}, "default", true},
 		{v3alpha1.AmbassadorID{"edge", "other"}, "other", true},
 		{v3alpha1.AmbassadorID{"edge"}, "default", false},
-		{v3alpha1.AmbassadorID{"edge", "_automatic_"}, "any", true},
+		{v3alpha1.AmbassadorID{"_automatic_"}, "any", true},
+		{v3alpha1.AmbassadorID{"edge", "_automatic_"}, "any", false},
 	}
 	for _, test := range tests {
 		if got := test.list.Matches(test.id); got != test.want {

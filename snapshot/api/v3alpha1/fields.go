@@ -2,25 +2,25 @@ package v3alpha1
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// AmbassadorID lists the installations that an object is for. Empty means ["default"]. "_automatic_" is for all.
+// AmbassadorID lists the installations that an object is for. Empty means ["default"]; "_automatic_" alone is for all, and among
+// other names it counts for nothing, as in Emissary's compiler (config/config.py).
 type AmbassadorID []string
 
 // Matches reports whether the object is for the installation id.
 func (a AmbassadorID) Matches(id string) bool {
-	if len(a) == 0 {
+	switch {
+	case len(a) == 0:
 		return id == "default"
+	case len(a) == 1 && a[0] == "_automatic_":
+		return true
 	}
-	for _, item := range a {
-		if item == id || item == "_automatic_" {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(a, id)
 }
 
 // Milliseconds is a whole number of milliseconds; in JSON a plain integer.
