@@ -105,7 +105,7 @@ func (c *Compiler) Compile(s *snapshot.Snapshot) *Result {
 	admitted := time.Now()
 	changes := s.Changes(c.last)
 	edits := append(c.lower(s, changes), c.foreign(low.Fragments)...)
-	r.Counts.Lowered, r.Counts.Objects = len(edits), len(c.entries)
+	r.Counts.Lowered, r.Counts.Objects = len(edits), len(c.entries)-len(c.options.FrontEnds) // each has its ambient entry
 	lowered := time.Now()
 	c.linked = c.linker.Link(edits)
 	r.Counts.Linked = c.linked.Groups

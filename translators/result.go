@@ -57,7 +57,7 @@ func (r *Result) count(s snapshot.Severity) int {
 
 // Counts says how much work a compile did; tests assert on it instead of on time.
 type Counts struct {
-	// Lowered is the number of objects lowered anew; Objects the number of all that have fragments.
+	// Lowered is the number of objects lowered anew; Objects the number of all source objects that are lowered.
 	Lowered, Objects int
 	// Linked is the number of route groups linked anew.
 	Linked int

@@ -88,7 +88,7 @@ right. Where an Envoy binary is found, Envoy is asked for its verdict too (--env
 				return failure("writing diagnostics: %w", err)
 			}
 			if format == "text" {
-				fmt.Fprintf(a.err, "%s in %d objects\n", report.Summary(found), r.Counts.Objects)
+				fmt.Fprintf(a.err, "%s in %s\n", report.Summary(found), report.Count(r.Counts.Objects, "object"))
 			}
 			if err := t.finish(a, timed); err != nil {
 				return failure("writing timings: %w", err)

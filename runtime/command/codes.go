@@ -15,7 +15,7 @@ func (a *app) codesCommand() *cobra.Command {
 		Use:    "codes",
 		Short:  "Write the page of diagnostic codes",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprint(a.out, codesPage())
 			return err

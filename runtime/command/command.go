@@ -175,6 +175,7 @@ func (a *app) root() *cobra.Command {
 	}
 	root.SuggestionsMinimumDistance = 2
 	settings.AddFlags(root.PersistentFlags())
+	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage("%w; see %q", err, c.CommandPath()+" --help")
 	})
@@ -191,7 +192,32 @@ func noCommand(c *cobra.Command, args []string) error {
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = fmt.Sprintf(", did you mean %q", strings.Join(near, `" or "`))
 	}
-	return usage("unknown command %q%s; see %q", args[0], hint, "chancery --help")
+	return usage("unknown command %q%s; see %q", args[0], hint, c.CommandPath()+" --help")
+}
+
+// settingsHelp is the annotation of commands that most settings are for: their help shows all of them.
+const settingsHelp = "settings"
+
+// usageTemplate returns cobra's own, with the settings named where they would bury the flags of a command.
+func usageTemplate(cobras string) string {
+	const all = "{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}"
+	return strings.Replace(cobras, "Global Flags:\n"+all,
+		"{{if .Annotations."+settingsHelp+"}}Settings:\n"+all+`{{else}}Each setting is a flag too: "chancery --help" says what it does, "chancery settings" what it is now.{{end}}`, 1)
+}
+
+// takes is cobra's check of positional arguments for commands that take a few; what names them in the error.
+func takes(least, most int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return usage("%s needs %s; see %q", c.Name(), what, c.CommandPath()+" --help")
+		case len(args) > most && most == 0:
+			return usage("%s takes no arguments, not %q; see %q", c.Name(), args[0], c.CommandPath()+" --help")
+		case len(args) > most:
+			return usage("%s takes %s, and nothing like %q; see %q", c.Name(), what, args[most], c.CommandPath()+" --help")
+		}
+		return nil
+	}
 }
 
 // load reads the settings before every command.

@@ -30,7 +30,8 @@ became of a Mapping or Host is written to its status by one of the replicas.`,
 		Example: `  chancery entrypoint
   KUBECONFIG=~/.kube/config chancery entrypoint --envoy none
   AMBASSADOR_ID=internal AMBASSADOR_SINGLE_NAMESPACE=yes AMBASSADOR_NAMESPACE=gateways chancery entrypoint`,
-		Args: noCommand,
+		Args:        takes(0, 0, ""),
+		Annotations: map[string]string{settingsHelp: "all"},
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.entrypoint(c.Context(), func(at gateway.Addresses) {
 				fmt.Fprintf(a.err, "ready: health on %s, xDS on %s\n", at.Health, at.ADS)

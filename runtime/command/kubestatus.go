@@ -27,7 +27,7 @@ func (a *app) kubestatusCommand() *cobra.Command {
 there for scripts that were written for Emissary-ingress; entrypoint writes statuses by itself.`,
 		Example: `  chancery kubestatus mapping -n shop
   chancery kubestatus mapping quote -n shop -u status.json`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: takes(1, 2, "KIND, and perhaps NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o := metav1.ListOptions{FieldSelector: fields, LabelSelector: labels}
 			if len(args) == 2 {

@@ -49,7 +49,7 @@ func (a *app) moduleCRDCommand() *cobra.Command {
 		Use:     "crd",
 		Short:   "Print the CustomResourceDefinition of Translator",
 		Example: "  chancery module crd | kubectl apply -f -",
-		Args:    noCommand,
+		Args:    takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := a.out.Write(modules.Definition)
 			return err

@@ -89,7 +89,7 @@ func TestModuleCommands(t *testing.T) {
 		{[]string{"module", "verify", module, "--sha256", strings.Repeat("ab", 32)}, 1, []string{"CH-WASM-003"}},
 		{[]string{"module", "verify", module, "--sha256", "abc"}, 2, []string{"--sha256"}},
 		{[]string{"module", "verify", module, "--translator", narrow}, 1, []string{"CH-WASM-030", "phase lower"}},
-		{[]string{"module", "test", dir}, 0, []string{"ok", "1 cases, 0 failed"}},
+		{[]string{"module", "test", dir}, 0, []string{"ok", "1 case, 0 failed"}},
 		{[]string{"module", "test", keys}, 2, []string{"no module"}},
 		{[]string{"module", "run", module, "--from", in}, 0, []string{"add ir/RouteFragment default/greeting-hello", "prefix /hello", "answer 200", "no connection would be drained"}},
 		{[]string{"module", "run", module}, 2, []string{"--from"}},

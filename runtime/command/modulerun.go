@@ -94,7 +94,10 @@ used, and the difference of the two results, as "chancery diff" does. The module
 				err = writeJSON(a.out, map[string]any{"module": state, "written": slices.Concat(extended.Written...), "difference": difference})
 			} else {
 				n := state.Counts
-				fmt.Fprintf(a.out, "%s %s: %d units in %s, %d units of fuel, at most %d pages\n", info.Manifest.Name, info.Manifest.Version, n.Calls, n.Time.Round(time.Microsecond), n.Fuel, n.Pages)
+				fmt.Fprintf(a.out, "%s %s: %s in %s, %d units of fuel, at most %d pages\n", info.Manifest.Name, info.Manifest.Version, report.Count(int(n.Calls), "unit"), n.Time.Round(time.Microsecond), n.Fuel, n.Pages)
+				if n.Calls+n.Remembered+n.Kept+n.Skipped+n.Blocked == 0 {
+					fmt.Fprintf(a.err, "note: nothing in the input is of what the module reads: %s\n", strings.Join(info.Manifest.Reads, ", "))
+				}
 				for _, l := range state.Log {
 					fmt.Fprintf(a.out, "log: %s\n", l)
 				}
@@ -237,7 +240,7 @@ func (a *app) bench(ctx context.Context, binary []byte, spec wasm.Spec, info *wa
 		return writeJSON(a.out, map[string]any{"compileNanos": compiled, "units": all, "slowest": slowest.Key, "guards": guards})
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "compiled in %s; %d units, best of %d runs\n\nPHASE\tUNIT\tTIME\tFUEL\tPAGES\n", compiled.Round(time.Millisecond), len(all), rounds)
+	fmt.Fprintf(w, "compiled in %s; %s, best of %s\n\nPHASE\tUNIT\tTIME\tFUEL\tPAGES\n", compiled.Round(time.Millisecond), report.Count(len(all), "unit"), report.Count(rounds, "run"))
 	slices.SortStableFunc(all, func(a, b measured) int { return cmp.Compare(b.Usage.Time, a.Usage.Time) })
 	var sum wasm.Usage
 	for i, m := range all {

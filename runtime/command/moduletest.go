@@ -16,6 +16,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	"github.com/chancery-gateway/chancery/runtime/report"
 	"github.com/chancery-gateway/chancery/wasm"
 	"github.com/chancery-gateway/chancery/wasm/abi"
 )
@@ -96,7 +97,7 @@ as want.json says. settings.json beside it holds the case's settings. --update w
 				}
 				fmt.Fprintf(a.out, "%-4s  %s  %s\n%s", verdict, dir, time.Since(begun).Round(time.Millisecond), difference)
 			}
-			fmt.Fprintf(a.out, "%d cases, %d failed\n", len(cases), failed)
+			fmt.Fprintf(a.out, "%s, %d failed\n", report.Count(len(cases), "case"), failed)
 			if failed > 0 {
 				return &status{code: exitErrors}
 			}

@@ -40,7 +40,7 @@ Exit codes: 0 fine, 1 an object is denied, 2 wrong usage, 3 a policy is broken, 
 				return failure("writing diagnostics: %w", err)
 			}
 			if format == "text" {
-				fmt.Fprintf(a.err, "%s; %d policies, %d objects judged\n", report.Summary(found), len(admitter.Policies()), len(admitter.Verdicts()))
+				fmt.Fprintf(a.err, "%s; %s, %s judged\n", report.Summary(found), report.Count(len(admitter.Policies()), "policy"), report.Count(len(admitter.Verdicts()), "object"))
 			}
 			return verdict(found, failOnWarning)
 		},

@@ -39,7 +39,7 @@ func (a *app) policyCRDsCommand() *cobra.Command {
 		Use:     "crds",
 		Short:   "Print the CustomResourceDefinitions of Policy, PolicyException and Tenant",
 		Example: "  chancery policy crds | kubectl apply -f -",
-		Args:    cobra.NoArgs,
+		Args:    takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			text, err := policy.Definitions()
 			if err != nil {

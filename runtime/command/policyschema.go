@@ -18,7 +18,7 @@ func (a *app) policySchemaCommand() *cobra.Command {
 		Long:  "Prints the schema of input (for objects of every kind, or of --kind), of data.chancery.index, or of the input of merge rules.",
 		Example: `  chancery policy schema input --kind Mapping
   chancery policy schema index`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes(0, 1, "one NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			all := schema.All()
 			if len(kinds) > 0 {

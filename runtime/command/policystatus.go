@@ -90,7 +90,7 @@ bundle's revision or the begin of a digest; without it the revision before the o
 Exit codes: 0 done, 1 there is no such revision, 3 no Chancery answers.`,
 		Example: `  chancery policy rollback
   chancery policy rollback 1.4`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes(0, 1, "one REVISION"),
 		RunE: func(c *cobra.Command, args []string) error {
 			which := ""
 			if len(args) > 0 {

@@ -42,7 +42,8 @@ Envoy restarted hot: another one, of the binary as it is then, takes over its so
 		Example: `  chancery serve manifests/
   chancery serve --envoy none --ads-address 127.0.0.1:18003 manifests/
   curl localhost:8877/ambassador/v0/check_ready`,
-		Args: needPaths,
+		Args:        needPaths,
+		Annotations: map[string]string{settingsHelp: "all"},
 		RunE: func(c *cobra.Command, paths []string) error {
 			return a.serve(c.Context(), paths, func(at gateway.Addresses) {
 				fmt.Fprintf(a.err, "ready: health on %s, xDS on %s\n", at.Health, at.ADS)

@@ -20,7 +20,7 @@ chancery.yaml with its line, or the default. The first of these that sets it win
 		Example: `  chancery settings
   AMBASSADOR_DRAIN_TIME=30 chancery settings
   chancery settings --config prod.yaml --format json`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			for _, line := range settings.Unused() {
 				fmt.Fprintln(a.err, "note: "+line)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chancery-gateway/chancery/runtime/gateway"
+	"github.com/chancery-gateway/chancery/runtime/report"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -25,7 +26,7 @@ func (a *app) statusCommand() *cobra.Command {
 and version, and for each type of resource what was sent, acknowledged, refused with Envoy's words, and how long ago.`,
 		Example: `  chancery status
   chancery status --health-port 18877 --format json`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if format != "text" && format != "json" {
 				return usage("--format %q is not known; right is text or json", format)
@@ -98,7 +99,7 @@ func (a *app) operate(ctx context.Context, action string, query url.Values) ([]b
 func writeStatus(out io.Writer, v *gateway.Overview) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	e := v.EnvoyStatus
-	fmt.Fprintf(w, "chancery %s, %d errors\n", v.System.Version, len(v.Errors))
+	fmt.Fprintf(w, "chancery %s, %s\n", v.System.Version, report.Count(len(v.Errors), "error"))
 	fmt.Fprintf(w, "own envoy: %s", e.Process.State)
 	if e.Process.PID != 0 {
 		fmt.Fprintf(w, ", pid %d, up %s, restarts %d, ready %t", e.Process.PID, e.Uptime, e.Process.Restarts, e.Ready)

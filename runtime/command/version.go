@@ -21,7 +21,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Short: "Show the version of Chancery, and of the Envoy that it would run",
 		Example: `  chancery version
   chancery version --format json`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			v := struct {
 				Chancery string `json:"chancery"`

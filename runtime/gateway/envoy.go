@@ -64,6 +64,9 @@ func (g *Gateway) askVersion(ctx context.Context) error {
 func (g *Gateway) child() (status supervisor.Status, version string, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.options.Envoy == "" {
+		return supervisor.Status{State: supervisor.Unwanted}, "", false
+	}
 	if g.supervisor == nil {
 		return supervisor.Status{State: supervisor.Waiting}, "", false
 	}

@@ -172,19 +172,25 @@ func Summary(ds []snapshot.Diagnostic) string {
 				n++
 			}
 		}
-		switch {
-		case n == 1:
-			parts = append(parts, "1 "+s.String())
-		case n > 1 && s == snapshot.Info:
-			parts = append(parts, fmt.Sprintf("%d infos", n))
-		case n > 1:
-			parts = append(parts, fmt.Sprintf("%d %ss", n, s))
+		if n > 0 {
+			parts = append(parts, Count(n, s.String()))
 		}
 	}
 	if len(parts) == 0 {
 		return "no findings"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// Count returns the number with the noun in its number: "1 object", "2 objects". The noun's plural is regular, or ends in "ies".
+func Count(n int, noun string) string {
+	switch stem, y := strings.CutSuffix(noun, "y"); {
+	case n == 1:
+		return "1 " + noun
+	case y:
+		return fmt.Sprintf("%d %sies", n, stem)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // Transitions returns what appeared and what vanished between two sets of diagnostics, in the order of each.

@@ -59,6 +59,7 @@ const (
 	Crashed  State = "crashed"
 	Draining State = "draining"
 	Stopped  State = "stopped"
+	Unwanted State = "none" // there is no Envoy to run
 )
 
 // Status is what is known of the child process.

@@ -62,6 +62,9 @@ func pickVirtualHost(rc *ir.RouteConfig, authority string, t *Trace) *ir.Virtual
 			c.Match, c.Reason = fmt.Sprintf("domain %q", d), fmt.Sprintf("domain %q is nearer", bestName)
 		} else if d, rank, ok := bestDomain(v, bare); ok && port != "" && rank.kind > bestRank.kind {
 			c.Match, c.Reason = fmt.Sprintf("domain %q", d), fmt.Sprintf("the request's host %q has a port, the domain has none", host)
+			if port == fmt.Sprint(t.Request.Port) {
+				c.Reason += "; strip_matching_host_port: true in the Module takes it off"
+			}
 		} else if d, rank, ok := bestDomain(v, fmt.Sprintf("%s:%d", host, t.Request.Port)); ok && port == "" && rank.kind > bestRank.kind {
 			c.Match, c.Reason = fmt.Sprintf("domain %q", d), fmt.Sprintf("the domain has a port, the request's host %q has none", host)
 		} else {
