@@ -122,7 +122,7 @@ subjects: [{kind: User, name: modular, apiGroup: rbac.authorization.k8s.io}]
 	w.Also([]snapshot.GroupKind{page})
 	w.until("a finding that names the kind", func(s *snapshot.Snapshot) bool { return codes(s) == "CH-KUBE-001 Page" })
 	for _, d := range w.now().Findings() {
-		if d.Severity != snapshot.Warning || !strings.Contains(d.Message, "pages.grant.example.com") {
+		if d.Code.ID == "CH-KUBE-001" && (d.Severity != snapshot.Warning || !strings.Contains(d.Message, "pages.grant.example.com")) {
 			t.Errorf("the finding is %s", d)
 		}
 	}
