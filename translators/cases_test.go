@@ -155,7 +155,7 @@ func describe(r *translators.Result) string {
 		}
 	}
 	for _, c := range p.RouteConfigs {
-		w("routes %s", c.Name)
+		w("routes %s%s", c.Name, map[bool]string{true: " whatever the port"}[c.IgnorePort])
 		for _, v := range c.VirtualHosts {
 			w("  host %s %v from %v", v.Name, v.Domains, v.Origins)
 			for _, route := range v.Routes {

@@ -247,11 +247,12 @@ func (e *Emitter) routeConfig(rc *ir.RouteConfig, old *unit[ir.RouteConfig]) *un
 		f.add(codeValue, "name", "a route configuration has a name")
 	}
 	head := f.marshal("", m)
-	tail := f.marshal("", &routev3.RouteConfiguration{ValidateClusters: wrapperspb.Bool(false)})
+	tail := f.marshal("", &routev3.RouteConfiguration{ValidateClusters: wrapperspb.Bool(false), IgnorePortInHostMatching: rc.IgnorePort})
 	value := make([]byte, 0, len(head)+len(tail)+size)
 	value = append(value, head...)
 	hash := newCombiner()
 	hash.add(contentHash(head))
+	hash.add(contentHash(tail))
 	diagnostics := now.diagnostics
 	for _, h := range now.hosts {
 		diagnostics = append(append(diagnostics, h.diagnostics...), h.list.diagnostics...)

@@ -189,7 +189,9 @@ type RouteConfig struct {
 	Name string `json:"name"`
 	// VirtualHosts are sorted by name and disjoint in their domains.
 	VirtualHosts []*VirtualHost `json:"virtualHosts"`
-	Origins      []Origin       `json:"origins,omitempty"`
+	// IgnorePort leaves the port of a request's host out when its virtual host is looked for.
+	IgnorePort bool     `json:"ignorePort,omitempty"`
+	Origins    []Origin `json:"origins,omitempty"`
 }
 
 // VirtualHost holds the routes of the hosts in Domains; several hosts with the same routes share one.

@@ -49,12 +49,13 @@ func (l *Linker) fill(p *configPlan, last *ir.RouteConfig) *ir.RouteConfig {
 			had[v.Name] = v
 		}
 	}
-	c := &ir.RouteConfig{Name: p.name, VirtualHosts: make([]*ir.VirtualHost, 0, len(p.hosts))}
+	c := &ir.RouteConfig{Name: p.name, VirtualHosts: make([]*ir.VirtualHost, 0, len(p.hosts)), IgnorePort: p.apart && !p.ported}
 	for _, h := range p.hosts {
 		c.VirtualHosts = append(c.VirtualHosts, l.virtualHost(h, had))
+		c.IgnorePort = c.IgnorePort || h.set != nil && h.set.ported && !p.ported
 	}
 	slices.SortFunc(c.VirtualHosts, func(a, b *ir.VirtualHost) int { return strings.Compare(a.Name, b.Name) })
-	if last != nil && slices.Equal(last.VirtualHosts, c.VirtualHosts) {
+	if last != nil && last.IgnorePort == c.IgnorePort && slices.Equal(last.VirtualHosts, c.VirtualHosts) {
 		return last
 	}
 	return c

@@ -104,7 +104,7 @@ func serverNames(sni string) []string {
 }
 
 // planTLSConfig plans the route configuration of the hosts of one TLS identity. An authority of another host never falls
-// through to a wider host here: it is answered 421.
+// through to a wider host here, with or without a port: it is answered 421.
 func (p *httpPlan) planTLSConfig(name string, hosts []*ir.HostFragment) {
 	plan := &configPlan{name: name}
 	mine := map[string]bool{}
@@ -121,9 +121,11 @@ func (p *httpPlan) planTLSConfig(name string, hosts []*ir.HostFragment) {
 			}
 			if slices.ContainsFunc(wide, func(m *ir.HostFragment) bool { return covers(m.Domain, h.Domain) }) {
 				foreign = append(foreign, h.Domain)
+				plan.ported = plan.ported || h.Domain != h.SNI
 			}
 		}
 	}
+	plan.apart = len(foreign) > 0
 	if !mine["*"] {
 		foreign = append(foreign, "*")
 	}
@@ -134,7 +136,8 @@ func (p *httpPlan) planTLSConfig(name string, hosts []*ir.HostFragment) {
 	p.topology.plans = append(p.topology.plans, plan)
 }
 
-// planClear makes the chain for clear text, with one route configuration for all hosts.
+// planClear makes the chain for clear text, with one route configuration for all hosts. A host that serves nothing in
+// clear text has its virtual host there too, as a wider one would take its requests else.
 func (p *httpPlan) planClear() {
 	plan := &configPlan{name: p.listener.Name + "/clear"}
 	var served []*ir.HostFragment
@@ -147,11 +150,15 @@ func (p *httpPlan) planClear() {
 					"give the Host a tlsSecret, or the Listener securityModel XFP")
 			}
 		case p.listener.Security == ir.SecurityInsecure && h.Insecure == ir.InsecureReject && h.Closed == "":
+			p.addHost(plan, h, false)
 		default:
 			served = append(served, h)
 			p.addHost(plan, h, false)
 		}
 	}
+	open := func(h *ir.HostFragment) bool { return h.Closed == "" && h.Insecure == ir.InsecureRoute }
+	plan.apart = slices.ContainsFunc(served, func(h *ir.HostFragment) bool { return open(h) && strings.Contains(h.Domain, "*") }) &&
+		slices.ContainsFunc(p.hosts, func(h *ir.HostFragment) bool { return !open(h) })
 	if len(served) == 0 {
 		return
 	}
@@ -188,6 +195,7 @@ func (p *httpPlan) addChain(name string, m ir.ChainMatch, hosts []*ir.HostFragme
 // addHost puts the host into the configuration, together with those that have the same routes and the same prelude.
 func (p *httpPlan) addHost(plan *configPlan, h *ir.HostFragment, tls bool) {
 	set := p.topology.setOf[hostID(h)]
+	plan.ported = plan.ported || h.Domain != h.SNI
 	pre := preludeFor(p.listener.Security, h.Insecure, p.listener.Chain, tls)
 	fixed := (*ir.Route)(nil)
 	if h.Closed != "" {

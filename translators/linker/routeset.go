@@ -20,6 +20,7 @@ type routeSet struct {
 	removed bool
 	dirty   bool
 	changed bool // by the last relink
+	ported  bool // a fragment asks for a host with a port
 
 	routes    []*ir.Route
 	always    []*ir.Route
@@ -93,7 +94,7 @@ func (s *routeSet) relink(v *variants) int {
 	s.reorder()
 	linked := 0
 	s.routes = make([]*ir.Route, 0, len(s.ordered))
-	s.always, s.findings, s.byPrelude = nil, nil, nil
+	s.always, s.findings, s.byPrelude, s.ported = nil, nil, nil, false
 	for _, g := range s.ordered {
 		if g.dirty {
 			g.routes, g.findings = link(g.fragments, s.host, v)
@@ -102,6 +103,7 @@ func (s *routeSet) relink(v *variants) int {
 		}
 		s.routes = append(s.routes, g.routes...)
 		s.findings = append(s.findings, g.findings...)
+		s.ported = s.ported || len(g.fragments) > 0 && g.fragments[0].Hosts.Port != "" && !needsAuthority(s.host, g.fragments[0])
 		if len(g.fragments) > 0 && g.fragments[0].Always {
 			s.always = append(s.always, g.routes...)
 		}

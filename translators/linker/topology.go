@@ -30,6 +30,10 @@ type configPlan struct {
 	hosts []*hostPlan
 	// shared finds the virtual hosts that further hosts may join.
 	shared map[shared]*hostPlan
+	// apart: what one host refuses must not be taken by a wider one, whatever port a request names.
+	apart bool
+	// ported: a domain has a port, so that ports count.
+	ported bool
 	built  *ir.RouteConfig
 }
 

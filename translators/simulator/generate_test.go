@@ -72,7 +72,7 @@ var domains = []string{
 }
 
 func (g *generator) routeConfig(name string) *ir.RouteConfig {
-	rc := &ir.RouteConfig{Name: name}
+	rc := &ir.RouteConfig{Name: name, IgnorePort: g.chance(30)}
 	all := append([]string{}, domains...)
 	g.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for i := 0; i < 1+g.IntN(4) && len(all) > 2; i++ {

@@ -52,7 +52,11 @@ func Simulate(p *ir.Program, r Request) Trace {
 	if rc == nil {
 		return t.end(NotFound, 404, fmt.Sprintf("the program has no route configuration %q", chain.HTTP.RouteConfig))
 	}
-	vhost := pickVirtualHost(rc, x.authority, t)
+	authority := x.authority
+	if rc.IgnorePort {
+		authority, _ = splitPort(authority)
+	}
+	vhost := pickVirtualHost(rc, authority, t)
 	if vhost == nil {
 		return t.end(NotFound, 404, fmt.Sprintf("no virtual host has a domain for %q", x.authority))
 	}
