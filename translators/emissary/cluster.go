@@ -56,9 +56,7 @@ func (l *lowering) cluster(u upstream) (*ir.Cluster, []ir.HashPolicy, service) {
 	svc, err := parseService(u.service)
 	if err != nil {
 		l.fail(codeClusterService, at, at+": "+err.Error()+" (in \""+u.service+"\")", "write [http://|https://]host[:port]")
-		return nil, nil, svc
-	}
-	if svc.extra != "" {
+	} else if svc.extra != "" {
 		l.warn(codeClusterService, at, "\""+svc.extra+"\" is ignored: a service is a host and a port", "use rewrite for paths")
 	}
 	path, name := "spec.resolver", u.resolver
@@ -68,7 +66,6 @@ func (l *lowering) cluster(u upstream) (*ir.Cluster, []ir.HashPolicy, service) {
 	kind, resolver := l.resolver(name)
 	if kind == "" {
 		l.fail(codeClusterResolver, path, "there is no resolver \""+name+"\"", "name a resolver object, or kubernetes-service or endpoint")
-		return nil, nil, svc
 	}
 	ofConsul := kind == api.KindConsulResolver.Kind
 	if ofConsul && svc.port != 0 {
@@ -103,9 +100,11 @@ func (l *lowering) cluster(u upstream) (*ir.Cluster, []ir.HashPolicy, service) {
 	if u.keepalive != nil {
 		c.Keepalive = l.keepalive("spec.keepalive", u.keepalive)
 	}
-	if ofConsul {
+	switch { // What is wrong beside service and resolver is told at once with them.
+	case err != nil || kind == "":
+	case ofConsul:
 		l.discoverByConsul(c, u, resolver, svc)
-	} else {
+	default:
 		l.discover(c, u, kind, svc)
 	}
 	hash := l.balance(c, u, kind, svc)

@@ -199,6 +199,17 @@ func TestLoadBalancer(t *testing.T) {
 	equal(t, "hash", route(t, f).Route.Forward.Hash, `[{"header":"x-user"}]`)
 }
 
+// TestFaultsAreToldAtOnce: a service or resolver that cannot be used hides nothing else that is wrong.
+func TestFaultsAreToldAtOnce(t *testing.T) {
+	f := lowerMapping(t, `prefix: /, service: "a}:80", resolver: no-such-resolver, tls: no-such-context, connect_timeout_ms: 0, load_balancer: {policy: ring_hash}`)
+	want(t, f, "error CH-CLUSTER-001 spec.service; error CH-CLUSTER-002 spec.resolver; error CH-CLUSTER-003 spec.tls; error CH-CLUSTER-007 spec.connect_timeout_ms; error CH-CLUSTER-006 spec.load_balancer")
+	if len(f.Routes) > 0 || len(f.Clusters) > 0 {
+		t.Error("the Mapping is served")
+	}
+	f = lowerMapping(t, `prefix: /, service: web, resolver: no-such-resolver, load_balancer: {policy: maglev}`)
+	want(t, f, "error CH-CLUSTER-002 spec.resolver; error CH-CLUSTER-006 spec.load_balancer")
+}
+
 // A resolver counts by its name, wherever it comes from (B053), and the Module's default too.
 func TestResolvers(t *testing.T) {
 	const service = `{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {ports: [{port: 80}]}}`
