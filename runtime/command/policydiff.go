@@ -124,7 +124,7 @@ func (d *policyDiff) compare(old, now map[snapshot.Ref]*policies.Verdict) {
 		said := func(v *policies.Verdict) (out []string) {
 			if v != nil {
 				for _, f := range v.Findings {
-					out = append(out, fmt.Sprintf("%s %s: %s", f.Severity, f.Policy, f.Message))
+					out = append(out, strings.TrimSpace(f.Severity.String()+" "+f.Policy)+": "+f.Message)
 				}
 				c.Tenant = cmp.Or(v.Tenant, c.Tenant)
 			}
