@@ -181,6 +181,26 @@ func TestTenantView(t *testing.T) {
 	}
 }
 
+// TestFaultyTenant: whatever is wrong in a Tenant is told, and sets nobody free of it: its namespaces stay its own, its hosts
+// cover no more than they say, and no other Tenant loses by it.
+func TestFaultyTenant(t *testing.T) {
+	seen := rules("seen.rego", "package chancery.admission.seen\n\ndeny contains sprintf(\"of %s\", [input.tenant.name]) if input.tenant.name != \"\"\n")
+	for name, c := range map[string]struct{ spec, code string }{
+		"owner":         {"namespaces: [x]", "CH-POLICY-002"},
+		"host":          {"owner: eve, namespaces: [x], hosts: [A.example.com]", "CH-POLICY-002"},
+		"every host":    {"owner: eve, namespaces: [x], hosts: ['*']", "CH-POLICY-002"},
+		"limit":         {"owner: eve, namespaces: [x], limits: {Mapping: -1}", "CH-POLICY-002"},
+		"unknown field": {"owner: eve, namespaces: [x], host: [a.example.com]", "CH-POLICY-001"},
+	} {
+		out, found := admitter(seen).Admit(world(t, mapping("x", "one", "")+mapping("y", "two", "")+
+			"---\napiVersion: chancery.dev/v1alpha1\nkind: Tenant\nmetadata: {name: faulty, creationTimestamp: 2020-01-01T00:00:00Z}\nspec: {"+c.spec+"}\n"+
+			"---\napiVersion: chancery.dev/v1alpha1\nkind: Tenant\nmetadata: {name: right, creationTimestamp: 2021-01-01T00:00:00Z}\nspec: {owner: anna, namespaces: [y], hosts: [b.example.com]}\n"))
+		if said := lines(found); mappings(out) != "" || !slices.Contains(codes(found), c.code) || !strings.Contains(said, "of faulty") || !strings.Contains(said, "of right") {
+			t.Errorf("%s: admitted %q\n%s", name, mappings(out), said)
+		}
+	}
+}
+
 // TestMemo: an unchanged object is evaluated zero times, and each object is converted once.
 func TestMemo(t *testing.T) {
 	current := rules("owner.rego", owner, "svc.rego", "# METADATA\n# custom:\n#   match: {kinds: [Mapping]}\npackage chancery.admission.svc\n\nwarn contains \"no service\" if not data.chancery.index.services[sprintf(\"%s/%s\", [input.object.metadata.namespace, input.object.spec.service])]\n")

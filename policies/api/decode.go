@@ -37,7 +37,7 @@ func Read(s *snapshot.Snapshot) *World {
 	}
 	for o := range s.List(KindTenant) {
 		t := &Tenant{Object: o}
-		if w.decode(o, &t.Spec) && w.checkTenant(t) {
+		if w.readTenant(t) {
 			w.Tenants = append(w.Tenants, t)
 		}
 	}
@@ -177,28 +177,42 @@ func (w *World) checkPolicy(p *Policy) bool {
 	return ok
 }
 
-func (w *World) checkTenant(t *Tenant) bool {
-	ok := true
+// readTenant fills the tenant in, and reports whether it stands: it does with whatever is wrong in it, as long as its namespaces can be
+// read. They would be nobody's without it, free of its limits and hosts.
+func (w *World) readTenant(t *Tenant) bool {
+	if w.decode(t.Object, &t.Spec) {
+		w.checkTenant(t)
+		return true
+	}
+	var body struct {
+		APIVersion string     `json:"apiVersion"`
+		Spec       TenantSpec `json:"spec"`
+	}
+	err := json.Unmarshal(t.Object.Raw, &body)
+	t.Spec = body.Spec
+	return err == nil && body.APIVersion == Group+"/"+Version
+}
+
+func (w *World) checkTenant(t *Tenant) {
 	if strings.Contains(t.Object.Name, ".") {
-		ok = w.fail(t.Object, codeValue, "metadata.name", fmt.Sprintf("%q has a dot", t.Object.Name), "a name that can be part of a package: letters, digits and hyphens")
+		w.fail(t.Object, codeValue, "metadata.name", fmt.Sprintf("%q has a dot", t.Object.Name), "a name that can be part of a package: letters, digits and hyphens")
 	}
 	if t.Spec.Owner == "" {
-		ok = w.fail(t.Object, codeValue, "spec.owner", "the owner is missing", "who answers for the tenant")
+		w.fail(t.Object, codeValue, "spec.owner", "the owner is missing", "who answers for the tenant")
 	}
 	if len(t.Spec.Namespaces)+len(t.Spec.NamespaceSelector) == 0 {
-		ok = w.fail(t.Object, codeValue, "spec.namespaces", "the tenant has no namespace", "set namespaces or namespaceSelector")
+		w.fail(t.Object, codeValue, "spec.namespaces", "the tenant has no namespace", "set namespaces or namespaceSelector")
 	}
 	for i, h := range t.Spec.Hosts {
 		if h == "" || h != strings.ToLower(h) || strings.Contains(strings.TrimPrefix(h, "*."), "*") || strings.ContainsAny(h, " /:") {
-			ok = w.fail(t.Object, codeValue, fmt.Sprintf("spec.hosts[%d]", i), fmt.Sprintf("%q is no host name", h), `a lower-case name such as shop.example.com or *.shop.example.com`)
+			w.fail(t.Object, codeValue, fmt.Sprintf("spec.hosts[%d]", i), fmt.Sprintf("%q is no host name", h), `a lower-case name such as shop.example.com or *.shop.example.com`)
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(t.Spec.Limits)) {
 		if t.Spec.Limits[k] < 0 {
-			ok = w.fail(t.Object, codeValue, "spec.limits."+k, "a limit below 0", "a whole number from 0")
+			w.fail(t.Object, codeValue, "spec.limits."+k, "a limit below 0", "a whole number from 0")
 		}
 	}
-	return ok
 }
 
 func (w *World) checkException(e *Exception) bool {

@@ -88,7 +88,7 @@ func HostCovers(granted, host string) bool {
 		return true
 	}
 	suffix, ok := strings.CutPrefix(granted, "*")
-	return ok && strings.HasSuffix(host, suffix) && len(host) > len(suffix)
+	return ok && strings.HasPrefix(suffix, ".") && strings.HasSuffix(host, suffix) && len(host) > len(suffix)
 }
 
 // Of returns the tenant of a namespace, nil for none.
