@@ -37,14 +37,28 @@ func (q *Quarantine) holdFaulty(given *snapshot.Snapshot, r *translators.Result)
 		}
 		now := r.Snapshot.Get(d.Object.GroupKind(), d.Object.Namespace, d.Object.Name)
 		m, ok := q.member(d.Object, given, now)
+		if !ok && spoils(d) && len(q.good.Kinds()) > 0 {
+			m, ok = q.newcomer(d.Object, given, r.Snapshot)
+		}
 		if !ok {
 			continue
 		}
-		h := &holding{since: time.Now(), members: []member{m}, found: []snapshot.Diagnostic{*d}}
+		h := &holding{what: "with it none of what it is part of could be served", since: time.Now(), members: []member{m}, found: []snapshot.Diagnostic{*d}}
 		byRef[d.Object] = h
 		held = append(held, h)
 	}
 	return held
+}
+
+// spoils tells whether a finding of the back end is about an object that only adds to what others make: all of that is left out
+// because of it.
+func spoils(d *snapshot.Diagnostic) bool {
+	return strings.HasPrefix(d.Code.ID, "CH-ENVOY-") && slices.Contains([]string{"Module", "AuthService", "RateLimitService", "LogService", "TracingService"}, d.Object.Kind)
+}
+
+// neverGood tells whether a finding is about an object of which nothing is served because of it.
+func neverGood(d *snapshot.Diagnostic) bool {
+	return d.Code.ID == refusedPart || ownFault(d) && (d.Object.Kind == "Mapping" || d.Object.Kind == "TCPMapping")
 }
 
 // unreadable are the decoder's findings, after which there is no object.

@@ -29,6 +29,10 @@ var (
 	Faulty = snapshot.NewCode("CH-PROOF-013", "The object's new form is faulty; its last good form is served",
 		"The object was changed to something that Chancery's rules refuse or that cannot be read. The errors about the same object say what.",
 		"Correct the object. Its next form is tried at once; to take the object out of service, delete it.")
+	// Omitted is about an object that is left out for the sake of others.
+	Omitted = snapshot.NewCode("CH-PROOF-014", "A new object would cost others their configuration; it is left out",
+		"The object adds to what other objects that are served make together, such as the filters of a listener, and with it nothing of that could be served.",
+		"Correct the object by the error's sentence. Its next form is tried at once.")
 	// Unproven says that there is no Envoy to ask.
 	Unproven = snapshot.NewCode("CH-PROOF-012", "There is no validating Envoy",
 		"The Envoy that judges configuration before the traffic sees it does not start, so only Chancery's own rules are applied.",
@@ -78,7 +82,7 @@ type holding struct {
 	found []snapshot.Diagnostic
 }
 
-// member is one object: the form that is refused, and the one that was good.
+// member is one object: the form that is refused, and the one that was good. Nil is the good form of what was not there.
 type member struct {
 	refused, good *snapshot.Object
 }
@@ -112,12 +116,17 @@ func (q *Quarantine) Take(s *snapshot.Snapshot) *snapshot.Snapshot {
 	if len(q.cases) == 0 && len(put) == 0 {
 		return s
 	}
+	var remove []snapshot.Ref
 	for _, h := range q.cases {
 		for _, m := range h.members {
-			put = append(put, m.good)
+			if m.good == nil {
+				remove = append(remove, m.refused.Ref)
+			} else {
+				put = append(put, m.good)
+			}
 		}
 	}
-	return s.Derive(put, nil, s.Findings())
+	return s.Derive(put, remove, s.Findings())
 }
 
 // Reopen has the next proof begin with another judge, because Envoy was replaced. What the last one refused is tried again.
@@ -213,9 +222,10 @@ func (q *Quarantine) Prove(ctx context.Context, s *snapshot.Snapshot, r *transla
 }
 
 // withoutFaults returns the objects of a proven result, those with errors in their earlier form: what lost by our own rules is
-// not good either.
+// not good either, so that a route that never was one has no good form.
 func (q *Quarantine) withoutFaults(r *translators.Result) *snapshot.Snapshot {
 	var put []*snapshot.Object
+	var remove []snapshot.Ref
 	for i := range r.Diagnostics {
 		d := &r.Diagnostics[i]
 		if d.Severity != snapshot.Error {
@@ -223,12 +233,14 @@ func (q *Quarantine) withoutFaults(r *translators.Result) *snapshot.Snapshot {
 		}
 		if was := q.good.Get(d.Object.GroupKind(), d.Object.Namespace, d.Object.Name); was != nil {
 			put = append(put, was)
+		} else if neverGood(d) {
+			remove = append(remove, d.Object)
 		}
 	}
-	if len(put) == 0 {
+	if len(put)+len(remove) == 0 {
 		return r.Snapshot
 	}
-	s := r.Snapshot.Derive(put, nil, nil)
+	s := r.Snapshot.Derive(put, remove, nil)
 	s.Forget()
 	return s
 }
@@ -243,8 +255,9 @@ func compareUnits(a, b *ir.Unit) int {
 	return 0
 }
 
-// hold puts objects that the unit was made from into their last good form: those that have changed since. It returns nil when there
-// are none, so that the unit itself must go. given is what the source delivered, compiled what the unit was made from.
+// hold puts objects that the unit was made from into their last good form: those that have changed since, else those that are new
+// while others of the unit were good. It returns nil when there are none, so that the unit itself must go. given is what the source
+// delivered, compiled what the unit was made from.
 func (q *Quarantine) hold(u *ir.Unit, text string, given, compiled *snapshot.Snapshot) *holding {
 	h := &holding{what: fmt.Sprintf("%s %q: Envoy says: ", u.Kind, u.Name), text: text, since: time.Now()}
 	for _, ref := range u.Origins {
@@ -252,10 +265,32 @@ func (q *Quarantine) hold(u *ir.Unit, text string, given, compiled *snapshot.Sna
 			h.members = append(h.members, m)
 		}
 	}
+	if len(h.members) == 0 && slices.ContainsFunc(u.Origins, func(ref snapshot.Ref) bool { return q.good.Get(ref.GroupKind(), ref.Namespace, ref.Name) != nil }) {
+		for _, ref := range u.Origins {
+			if m, ok := q.newcomer(ref, given, compiled); ok {
+				h.members = append(h.members, m)
+			}
+		}
+	}
 	if len(h.members) == 0 {
 		return nil
 	}
 	return h
+}
+
+// newcomer is an object that was not there when all was good. ok is false when it is none, or restricts access: what it is part of
+// stays closed then.
+func (q *Quarantine) newcomer(ref snapshot.Ref, given, compiled *snapshot.Snapshot) (m member, ok bool) {
+	now := compiled.Get(ref.GroupKind(), ref.Namespace, ref.Name)
+	source := given.Get(ref.GroupKind(), ref.Namespace, ref.Name)
+	if now == nil || source == nil || q.good.Get(ref.GroupKind(), ref.Namespace, ref.Name) != nil {
+		return member{}, false
+	}
+	if field := withdraws(&snapshot.Object{Ref: ref}, source); field != "" {
+		q.options.Log.Warn("a new object with a fault is not left out: it restricts access", "object", ref, "field", field)
+		return member{}, false
+	}
+	return member{refused: source}, true
 }
 
 // member pairs the form of an object that was compiled with its good one. ok is false when there is none that could be served: it
@@ -287,6 +322,14 @@ func (q *Quarantine) findings(s *snapshot.Snapshot) []snapshot.Diagnostic {
 			if o == nil {
 				o = m.refused
 			}
+			if m.good == nil {
+				severity := snapshot.Error
+				if len(h.found) > 0 {
+					severity = snapshot.Info // the errors are said already
+				}
+				ds = append(ds, o.About(severity, Omitted, Field(o, h.text), h.what+h.text, "the object is left out since "+h.since.UTC().Format(time.RFC3339)+", and the rest is served without it"))
+				continue
+			}
 			if len(h.found) > 0 {
 				ds = append(ds, o.About(snapshot.Info, Faulty, "", "its new form has faults", help))
 				continue
@@ -306,7 +349,11 @@ func (q *Quarantine) Held() int {
 	defer q.mu.Unlock()
 	n := 0
 	for _, h := range q.cases {
-		n += len(h.members)
+		for _, m := range h.members {
+			if m.good != nil {
+				n++
+			}
+		}
 	}
 	return n
 }
