@@ -172,6 +172,57 @@ func TestWildcardOutputGrowsWithTheSum(t *testing.T) {
 	}
 }
 
+// TestCertificatesCostTheirPairs: Hosts with a certificate each have a route configuration each, so that output grows with
+// the pairs of Hosts and Mappings and no faster; routes are made and encoded once for all, and again once for an edit.
+func TestCertificatesCostTheirPairs(t *testing.T) {
+	size := func(mappings, hosts int) (bytes int, edit translators.Counts) {
+		docs := strings.Replace(strings.Split(frame, "\n")[0], `"HTTP"`, `"HTTPS"`, 1) + "\n"
+		for h := range hosts {
+			docs += fmt.Sprintf(`{"apiVersion": "getambassador.io/v3alpha1", "kind": "Host", "metadata": {"name": "h%[1]d", "namespace": "gw"}, "spec": {"hostname": "h%[1]d.example.com", "tlsSecret": {"name": "c%[1]d"}}}
+{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "c%[1]d", "namespace": "gw"}, "type": "kubernetes.io/tls", "data": {"tls.crt": "$CERT", "tls.key": "$KEY"}}
+`, h)
+		}
+		for m := range mappings {
+			docs += mappingJSON("gw", fmt.Sprintf("m%04d", m), fmt.Sprintf(`"hostname": "*", "prefix": "/m-%04d/", "service": "s"`, m))
+		}
+		st := tell(t, docs)
+		for _, r := range st.last.Resources[ir.TypeRouteConfig] {
+			bytes += len(r.Value)
+		}
+		_, after := st.edit(mappingJSON("gw", "m0007", `"hostname": "*", "prefix": "/m-0007/", "service": "s", "timeout_ms": 9000`))
+		simtest.Expect(t, after.Program, "GET https://h1.example.com:8080/m-0007/ -H 'Host: h1.example.com'", simtest.To("cluster_s_", 100))
+		return bytes, after.Counts
+	}
+	few, _ := size(137, 10)
+	all, edit := size(137, 41)
+	if most := few * 41 / 10 * 11 / 10; all > most {
+		t.Errorf("%d bytes with 10 certificates, %d with 41", few, all)
+	}
+	if edit.Lowered != 1 || edit.Linked != 1 || edit.Emitted > 2*41+5 {
+		t.Errorf("work of one edit: %+v", edit)
+	}
+}
+
+// TestBrokenObjectsCostNothing: objects that lead nowhere are told of, and nothing is done for them until they change.
+func TestBrokenObjectsCostNothing(t *testing.T) {
+	docs := frame
+	for m := range 1300 {
+		docs += mappingJSON("app", fmt.Sprintf("broken-%04d", m), fmt.Sprintf(`"hostname": "*", "prefix": "/b-%04d/", "service": "nope-%04d", "resolver": "endpoint"`, m, m))
+	}
+	st := tell(t, docs)
+	if n := len(st.last.Diagnostics); n != 1300 {
+		t.Fatalf("%d findings", n)
+	}
+	again := st.c.Compile(st.s)
+	if c := again.Counts; c.Lowered+c.Linked+c.Emitted+c.EndpointSets != 0 {
+		t.Errorf("the work of nothing: %+v", c)
+	}
+	_, after := st.edit(`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "nope-0007", "namespace": "app"}, "spec": {"ports": [{"port": 80}]}}`)
+	if after.Counts.Lowered != 1 || after.Counts.Linked > 1 || len(after.Diagnostics) != 1299 {
+		t.Errorf("the work of one Service: %+v, and %d findings", after.Counts, len(after.Diagnostics))
+	}
+}
+
 // TestStatusIsNoChange: what no stage reads is no change at all: status, managed fields, resource versions.
 func TestStatusIsNoChange(t *testing.T) {
 	plain := mappingJSON("app", "m", `"hostname": "*", "prefix": "/m/", "service": "s"`)
