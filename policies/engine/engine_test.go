@@ -40,9 +40,7 @@ func TestIndexing(t *testing.T) {
 	defer engine.Indexed(true)
 	s := world(t)
 	supply := &policies.Supply{Digest: "x"}
-	for _, m := range library.Modules() {
-		supply.Modules = append(supply.Modules, m)
-	}
+	supply.Modules = append(supply.Modules, library.Modules()...)
 	supply.Modules = append(supply.Modules, engine.Module{File: "index.rego", Text: []byte("package chancery.admission.index\n\ndeny contains \"a\" if input.object.kind in {\"Mapping\", input.object.metadata.name}\n\n" +
 		"deny contains \"b\" if {\n\tinput.object.kind == \"Mapping\"\n\tstartswith(input.object.spec.prefix, \"/bank\")\n}\n\ndeny contains \"c\" if glob.match(\"/news-*\", [], input.object.spec.prefix)\n")})
 	var said [2]string

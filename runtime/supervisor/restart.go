@@ -18,7 +18,7 @@ type again struct {
 }
 
 // ErrCold is returned by HotRestart when hot restart is switched off.
-var ErrCold = errors.New("Envoy cannot be restarted hot: base id 0 switches that off; set --envoy-base-id to a number that no other Envoy on this machine has")
+var ErrCold = errors.New("no hot restart of Envoy: base id 0 switches that off; set --envoy-base-id to a number that no other Envoy on this machine has")
 
 // startup is how long a new Envoy may take to get so far that it takes over.
 const startup = 2 * time.Minute

@@ -63,6 +63,7 @@ func (e *Emitter) fitChain(m *listenerv3.FilterChain, f *faults) {
 			}
 			common := c.GetResponseDirectionConfig().GetCommonConfig()
 			for _, t := range common.GetContentTypeMatcher() {
+				//lint:ignore SA1019 this is what Envoys before 1.40 know
 				common.ContentType = append(common.ContentType, t.GetExact())
 			}
 			common.ContentTypeMatcher = nil
