@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"github.com/chancery-gateway/chancery/runtime/deploy"
 	"github.com/chancery-gateway/chancery/runtime/proof"
@@ -39,12 +40,18 @@ func start(t *testing.T, c *kubetest.Cluster, ns, identity string) *replica {
 // startFor starts a replica of an installation that watches one namespace, "" for all, and runs in another.
 func startFor(t *testing.T, c *kubetest.Cluster, id, watched, ns, identity string) *replica {
 	t.Helper()
+	return startAs(t, c, c.Config(), id, watched, ns, identity)
+}
+
+// startAs starts a replica whose writer comes to the API server with a configuration of its own.
+func startAs(t *testing.T, c *kubetest.Cluster, writer *rest.Config, id, watched, ns, identity string) *replica {
+	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	source, err := kube.New(kube.Options{Config: c.Config(), Namespace: watched, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := status.New(status.Options{Config: c.Config(), ID: id, Namespace: ns, Identity: identity, Lease: 3 * time.Second, Log: log})
+	w, err := status.New(status.Options{Config: writer, ID: id, Namespace: ns, Identity: identity, Lease: 3 * time.Second, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
