@@ -46,6 +46,9 @@ var (
 		"Tenants can only tighten: their packages may deny and warn, not mutate or merge.", "Ask the platform team for a policy of the platform.")
 	codeMetadata = snapshot.NewCode("CH-POLICY-033", "METADATA that cannot be used",
 		"The METADATA block of a package has a custom field of the wrong form.", "Correct the field; the message says what is expected.")
+	codeKind = snapshot.NewCode("CH-POLICY-036", "policy for a kind that does not exist",
+		"A policy's match.kinds has a name that no kind has, and that is nearly the name of one: the policy is asked about nothing by that name.",
+		"Correct the name of the kind.")
 	codeKept = snapshot.NewCode("CH-POLICY-034", "broken revision not taken",
 		"A new revision of the policy is broken; the last good one goes on.", "Correct the new revision.")
 )

@@ -13,7 +13,9 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown"
 
 	"github.com/chancery-gateway/chancery/policies/api"
+	"github.com/chancery-gateway/chancery/policies/schema"
 	"github.com/chancery-gateway/chancery/snapshot"
+	kinds "github.com/chancery-gateway/chancery/snapshot/api"
 )
 
 // Meta is what the METADATA block of a policy's package says.
@@ -31,6 +33,23 @@ type Meta struct {
 	Spec api.PolicySpec
 
 	schema *ast.Term
+}
+
+// specFields are the fields of a PolicySpec that METADATA may set. What is near one and none is a mistake; anything else is the author's own.
+var specFields = []string{"match", "enforcement", "points", "priority", "onDeny", "onFailure", "writes", "deadline"}
+
+// mistaken returns what there is to say of a kind in a match that no object will ever have, because a known one was meant.
+func mistaken(name string) (message, help string) {
+	var known []string
+	for _, k := range schema.Kinds {
+		if known = append(known, k.Kind); name == k.Kind {
+			return "", ""
+		}
+	}
+	if help = kinds.DidYouMean(name, known); help == "" || strings.Contains(name, ".") {
+		return "", "" // a kind of somebody's own
+	}
+	return fmt.Sprintf("match.kinds: no kind is called %q; the policy judges nothing by that name", name), help
 }
 
 // metaOf reads the METADATA of a package from its modules.
@@ -64,8 +83,12 @@ func metaOf(mods []*module) (*Meta, []snapshot.Diagnostic) {
 					return fail("custom.defaults is no object")
 				}
 				out.Defaults = p
-			case "match", "enforcement", "points", "priority", "onDeny", "onFailure", "writes", "deadline":
-				custom[k] = v
+			default:
+				if slices.Contains(specFields, k) {
+					custom[k] = v
+				} else if near := kinds.DidYouMean(k, slices.Concat([]string{"severity", "parameters", "defaults"}, specFields)); near != "" {
+					return fail("custom.%s is not known; %s", k, near)
+				}
 			}
 		}
 		text, err := json.Marshal(custom)

@@ -142,6 +142,11 @@ func (b *builder) collect() {
 			continue
 		}
 		b.tenants[p] = tenant
+		for i, k := range p.Spec.Match.Kinds {
+			if message, help := mistaken(k); message != "" {
+				b.report(p.Object.About(snapshot.Warning, codeKind, fmt.Sprintf("spec.match.kinds[%d]", i), message, help))
+			}
+		}
 		switch {
 		case p.Spec.Rego != "":
 			m := Module{File: inlineName(p.Object), Text: []byte(p.Spec.Rego), Line: inlineLine(p.Object), Tenant: tenant, Object: p.Object}

@@ -97,6 +97,13 @@ func (b *builder) prepare(u *unit, p *pkg) {
 		p.broken = &found[0]
 	}
 	p.kinds = p.meta.Spec.Match.Kinds
+	for _, k := range p.kinds {
+		if message, help := mistaken(k); message != "" {
+			d := p.mods[0].about(codeKind, p.mods[0].parsed.Package.Location, message, help)
+			d.Severity = snapshot.Warning
+			b.report(d)
+		}
+	}
 	objects := b.byPackage[u.tenant+" "+p.name]
 	if len(p.kinds) == 0 && len(objects) > 0 {
 		all := true

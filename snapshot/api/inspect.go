@@ -236,11 +236,15 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// didYouMean returns the question with the known name nearest to a wrong one, or "" where none is near: the same but for
-// case, dashes and underscores, or else at most a third of its letters wrong.
 func didYouMean(name string, fields map[string]reflect.Type) string {
+	return DidYouMean(name, slices.Sorted(maps.Keys(fields)))
+}
+
+// DidYouMean returns the question with the known name nearest to a wrong one, or "" where none is near: the same but for
+// case, dashes and underscores, or else at most a third of its letters wrong. Of two that are as near the first counts.
+func DidYouMean(name string, known []string) string {
 	best, distance := "", len(name)/3+1
-	for _, candidate := range slices.Sorted(maps.Keys(fields)) {
+	for _, candidate := range known {
 		d := editDistance(plain(name), plain(candidate))
 		if d < distance {
 			best, distance = candidate, d
