@@ -41,6 +41,8 @@ type code struct {
 	compiled wazero.CompiledModule
 	cache    wazero.CompilationCache
 	took     time.Duration
+	// since measures how long a call took.
+	since func(start time.Time) time.Duration
 }
 
 // compile compiles a module. cacheDir is a private folder for compiled code of this module alone, or "". The time that
@@ -67,7 +69,7 @@ func compile(ctx context.Context, info *Info, original []byte, guard Guard, page
 		config = wazero.NewRuntimeConfig()
 	}
 	config = config.WithCoreFeatures(features).WithMemoryLimitPages(pages).WithDebugInfoEnabled(false)
-	c := &code{info: info, guard: guard, pages: pages}
+	c := &code{info: info, guard: guard, pages: pages, since: time.Since}
 	start := time.Now()
 	defer func() {
 		c.took = time.Since(start)

@@ -58,6 +58,9 @@ func (h *Host) compile(k codeKey, e *codeEntry, info *Info, module []byte) {
 	case h.slots <- struct{}{}:
 		ctx, cancel := context.WithTimeout(h.ctx, h.config.CompileTime)
 		c, err = compile(ctx, info, module, k.guard, k.pages, h.cache.codeDir(k))
+		if err == nil && h.config.since != nil {
+			c.since = h.config.since
+		}
 		cancel()
 		<-h.slots
 	case <-h.ctx.Done():

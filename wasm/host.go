@@ -51,6 +51,8 @@ type Config struct {
 
 	// backoff is the pause after a first failure that may pass; tests shorten it.
 	backoff time.Duration
+	// since measures how long a call took; nil is time.Since. Tests put their own in.
+	since func(start time.Time) time.Duration
 }
 
 // Watch says what a module is rolled back for after its promotion.

@@ -150,7 +150,7 @@ func (i *instance) run(ctx context.Context, b budget, guest func(context.Context
 		if reason := recover(); reason != nil {
 			err = &hostFailure{reason}
 		}
-		if spent.time = time.Since(start); i.mod != nil {
+		if spent.time = i.code.since(start); i.mod != nil {
 			spent.fuel = m.Used()
 			if mem := i.mod.Memory(); mem != nil {
 				spent.pages = mem.Size() >> 16

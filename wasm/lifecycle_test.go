@@ -58,41 +58,6 @@ func TestRollback(t *testing.T) {
 	}
 }
 
-// TestRegressionRollsBack promotes versions that are good on recorded inputs and bad afterwards.
-func TestRegressionRollsBack(t *testing.T) {
-	slow := Code(Const32(300_000), Put(2), Loop(Get(2), Const32(1), Op(Sub32), Tee(2), BrIf(0)))
-	for _, c := range []struct {
-		name      string
-		translate []byte
-	}{
-		{"failures", trapOnX()},
-		{"fuel", Code(slow, packed(answerAt, uint32(len(setHeader("fine")))))},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			h := newTestHost(t, nil)
-			src := &memory{module: guest{Answer: setHeader("good")}.Bytes()}
-			apply1(t, h, Spec{Name: "m", Source: src, Grant: grantAll()})
-			runOne(h, unitOf("u", "a"))
-			src.put(guest{Manifest: versioned("1.0.1", nil), Answer: setHeader("fine"), Translate: c.translate}.Bytes(), nil, nil)
-			h.Look()
-			settle(t, h)
-			if s := find(t, h, "m"); s.Live.Version != "1.0.1" {
-				t.Fatalf("the candidate was not promoted: %v", s.Candidate.Err)
-			}
-			for i := range watchCalls {
-				o := runOne(h, unitOf("u", fmt.Sprint("x", i)))
-				if got := note(t, o); got != "good" && got != "fine" {
-					t.Fatalf("call %d: %q", i, got)
-				}
-			}
-			s := find(t, h, "m")
-			if s.Live.Version != "1.0.0" || !fault.Is(s.Candidate.Err, fault.Regression) {
-				t.Errorf("version %s is live, the candidate ended with %v", s.Live.Version, s.Candidate.Err)
-			}
-		})
-	}
-}
-
 func TestFailurePolicies(t *testing.T) {
 	for _, c := range []struct {
 		policy  FailurePolicy

@@ -83,6 +83,11 @@ func (m *Module) Import(module, name string, params, results []byte) uint32 {
 	return m.imported - 1
 }
 
+// ImportOther adds an import of a table, memory or global with an encoded type.
+func (m *Module) ImportOther(module, name string, kind byte, of []byte) {
+	m.imports = append(m.imports, slices.Concat(sized([]byte(module)), sized([]byte(name)), []byte{kind}, of))
+}
+
 // Func adds a function and returns its index. The code is without locals and without the final end.
 func (m *Module) Func(params, results, locals []byte, code ...[]byte) uint32 {
 	m.functions = append(m.functions, U32(m.Type(params, results)))
