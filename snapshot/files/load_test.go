@@ -60,6 +60,8 @@ func TestLoad(t *testing.T) {
 		"more.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: d\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: e\n---\n"+
 			"apiVersion: getambassador.io/v3alpha1\nkind: Maping\nmetadata:\n  name: m\n---\napiVersion: v1\nkind: Mapping\nmetadata:\n  name: m\n---\n"+
 			"apiVersion: example.com/v1\nkind: Thing\nmetadata:\n  name: t\n",
+		"other.yaml", "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: i, namespace: x}\n---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: r, namespace: x}\n---\n"+
+			"apiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata: {name: c}\n---\napiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: {name: c}\n",
 	)
 	s, err := Load([]string{dir, filepath.Join(dir, "a.yml")}, nil)
 	if err != nil {
@@ -73,6 +75,8 @@ more.yaml:2: info CH-FILE-023 Deployment/d kind: objects of kind Deployment are 
 more.yaml:12: warning CH-FILE-022 Maping/m kind: the kind Maping of getambassador.io is unknown; the object has no effect (did you mean Mapping?)
 more.yaml:16: warning CH-FILE-022 Mapping/m apiVersion: the kind Mapping of core (v1) is unknown; the object has no effect (the kind Mapping is of the group getambassador.io)
 more.yaml:22: warning CH-FILE-022 Thing/t kind: the kind Thing of example.com is unknown; the object has no effect (correct apiVersion and kind, or leave the object out)
+other.yaml:2: warning CH-FILE-025 Ingress/x/i kind: objects of kind Ingress are not served; the object has no effect (write Hosts and Mappings that say the same)
+other.yaml:6: warning CH-FILE-025 HTTPRoute/x/r kind: objects of kind HTTPRoute are not served; the object has no effect (write Hosts and Mappings that say the same)
 `
 	if got := lines(s, dir); got != want {
 		t.Errorf("findings:\n%s\nwant:\n%s", got, want)
