@@ -191,10 +191,12 @@ func TestFaultyTenant(t *testing.T) {
 		"every host":    {"owner: eve, namespaces: [x], hosts: ['*']", "CH-POLICY-002"},
 		"limit":         {"owner: eve, namespaces: [x], limits: {Mapping: -1}", "CH-POLICY-002"},
 		"unknown field": {"owner: eve, namespaces: [x], host: [a.example.com]", "CH-POLICY-001"},
+		"host twice":    {"owner: eve, namespaces: [x], hosts: ['*.example.com']", "CH-POLICY-003"},
+		"namespace too": {"owner: eve, namespaces: [x, z]", "CH-POLICY-003"},
 	} {
 		out, found := admitter(seen).Admit(world(t, mapping("x", "one", "")+mapping("y", "two", "")+
 			"---\napiVersion: chancery.dev/v1alpha1\nkind: Tenant\nmetadata: {name: faulty, creationTimestamp: 2020-01-01T00:00:00Z}\nspec: {"+c.spec+"}\n"+
-			"---\napiVersion: chancery.dev/v1alpha1\nkind: Tenant\nmetadata: {name: right, creationTimestamp: 2021-01-01T00:00:00Z}\nspec: {owner: anna, namespaces: [y], hosts: [b.example.com]}\n"))
+			"---\napiVersion: chancery.dev/v1alpha1\nkind: Tenant\nmetadata: {name: right, creationTimestamp: 2021-01-01T00:00:00Z}\nspec: {owner: anna, namespaces: [z, y], hosts: [b.example.com]}\n"))
 		if said := lines(found); mappings(out) != "" || !slices.Contains(codes(found), c.code) || !strings.Contains(said, "of faulty") || !strings.Contains(said, "of right") {
 			t.Errorf("%s: admitted %q\n%s", name, mappings(out), said)
 		}

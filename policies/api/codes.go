@@ -11,7 +11,7 @@ var (
 		"A field of a Policy, Tenant or PolicyException has a value that means nothing, or a required one is missing.",
 		"Correct the value; the message says what is expected.")
 	codeOverlap = snapshot.NewCode("CH-POLICY-003", "tenants that overlap",
-		"Two Tenants claim the same namespace or the same host names; the older one stands and the other has no effect.",
+		"Two Tenants claim the same namespace or the same host names; the older one has it, and the other goes without.",
 		"Give every namespace and host name to one Tenant.")
 	codeExpiry = snapshot.NewCode("CH-POLICY-004", "exception without a usable expiry",
 		"A PolicyException must end: expires is missing or is no time.",

@@ -17,8 +17,8 @@ type Tenancy struct {
 	Findings []snapshot.Diagnostic
 }
 
-// NewTenancy assigns namespaces to tenants. Of two tenants that claim the same namespace or host names the older one
-// stands and the other is left out with a finding.
+// NewTenancy assigns namespaces to tenants. Of two tenants that claim the same namespace or host names the older one has it; the other
+// stands without, with a finding: what is its alone must not be set free.
 func NewTenancy(tenants []*Tenant, s *snapshot.Snapshot) *Tenancy {
 	t := &Tenancy{byName: map[string]*Tenant{}, byNamespace: map[string]*Tenant{}}
 	sorted := slices.Clone(tenants)
@@ -29,23 +29,55 @@ func NewTenancy(tenants []*Tenant, s *snapshot.Snapshot) *Tenancy {
 		return 1
 	})
 	for _, one := range sorted {
-		if path, message := t.overlap(one, s); message != "" {
-			t.Findings = append(t.Findings, one.Object.About(snapshot.Error, codeOverlap, path, message, "give it to one Tenant only"))
-			continue
+		t.add(&Tenant{Object: one.Object, Spec: one.Spec}, s)
+	}
+	return t
+}
+
+// add gives the tenant what no older one has.
+func (t *Tenancy) add(one *Tenant, s *snapshot.Snapshot) {
+	lost := func(path, format string, args ...any) {
+		t.Findings = append(t.Findings, one.Object.About(snapshot.Error, codeOverlap, path, fmt.Sprintf(format, args...), "give it to one Tenant only"))
+	}
+	take := func(path, namespace string) {
+		if other := t.byNamespace[namespace]; other != nil && other != one {
+			lost(path, "namespace %q belongs to %s already", namespace, other.Object.Ref)
+			return
 		}
-		t.byName[one.Object.Name] = one
-		for _, ns := range one.Spec.Namespaces {
-			t.byNamespace[ns] = one
-		}
-		if len(one.Spec.NamespaceSelector) > 0 {
-			for o := range s.List(snapshot.KindNamespace) {
-				if selects(one.Spec.NamespaceSelector, o.Labels) {
-					t.byNamespace[o.Name] = one
-				}
+		t.byNamespace[namespace] = one
+	}
+	for i, ns := range one.Spec.Namespaces {
+		take(fmt.Sprintf("spec.namespaces[%d]", i), ns)
+	}
+	if len(one.Spec.NamespaceSelector) > 0 {
+		for o := range s.List(snapshot.KindNamespace) {
+			if selects(one.Spec.NamespaceSelector, o.Labels) {
+				take("spec.namespaceSelector", o.Name)
 			}
 		}
 	}
-	return t
+	hosts := one.Spec.Hosts
+	one.Spec.Hosts = nil
+	for i, h := range hosts {
+		if owner, taken := t.holder(h); owner != nil {
+			lost(fmt.Sprintf("spec.hosts[%d]", i), "host names of %q belong to %s already (%q)", h, owner.Object.Ref, taken)
+			continue
+		}
+		one.Spec.Hosts = append(one.Spec.Hosts, h)
+	}
+	t.byName[one.Object.Name] = one
+}
+
+// holder returns the tenant that has host names of the pattern, and the pattern of its own that says so; nil for none.
+func (t *Tenancy) holder(host string) (*Tenant, string) {
+	for _, one := range t.All() {
+		for _, taken := range one.Spec.Hosts {
+			if HostCovers(taken, host) || HostCovers(host, taken) {
+				return one, taken
+			}
+		}
+	}
+	return nil, ""
 }
 
 func selects(want, have map[string]string) bool {
@@ -55,31 +87,6 @@ func selects(want, have map[string]string) bool {
 		}
 	}
 	return true
-}
-
-func (t *Tenancy) overlap(one *Tenant, s *snapshot.Snapshot) (path, message string) {
-	for i, ns := range one.Spec.Namespaces {
-		if other := t.byNamespace[ns]; other != nil {
-			return fmt.Sprintf("spec.namespaces[%d]", i), fmt.Sprintf("namespace %q belongs to %s already", ns, other.Object.Ref)
-		}
-	}
-	if len(one.Spec.NamespaceSelector) > 0 {
-		for o := range s.List(snapshot.KindNamespace) {
-			if other := t.byNamespace[o.Name]; other != nil && selects(one.Spec.NamespaceSelector, o.Labels) {
-				return "spec.namespaceSelector", fmt.Sprintf("namespace %q belongs to %s already", o.Name, other.Object.Ref)
-			}
-		}
-	}
-	for i, h := range one.Spec.Hosts {
-		for _, name := range slices.Sorted(maps.Keys(t.byName)) {
-			for _, taken := range t.byName[name].Spec.Hosts {
-				if HostCovers(taken, h) || HostCovers(h, taken) {
-					return fmt.Sprintf("spec.hosts[%d]", i), fmt.Sprintf("host names of %q belong to %s already (%q)", h, t.byName[name].Object.Ref, taken)
-				}
-			}
-		}
-	}
-	return "", ""
 }
 
 // HostCovers reports whether the granted pattern (exact or "*.suffix") covers the host name or pattern. "*.a" covers "b.a" and "*.b.a", not "a".
