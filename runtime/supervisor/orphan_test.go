@@ -84,3 +84,41 @@ func zombie(pid int) bool {
 	_, after, _ := strings.Cut(string(data), ") ")
 	return strings.HasPrefix(after, "Z")
 }
+
+// TestAdoptedEnvoyThatHungIsKept: an Envoy of an earlier run that does not answer for a while is taken over again when it does, and
+// nobody fights it for its ports.
+func TestAdoptedEnvoyThatHungIsKept(t *testing.T) {
+	path := realEnvoy(t)
+	admin := freePort(t)
+	address := fmt.Sprintf("127.0.0.1:%d", admin)
+	bootstrap := fmt.Sprintf(`{"admin":{"address":{"socket_address":{"address":"127.0.0.1","port_value":%d}}}}`, admin)
+	left := exec.Command(path, "--config-yaml", bootstrap, "--concurrency", "1", "--disable-hot-restart", "-l", "off")
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan error, 1)
+	go func() { gone <- left.Wait() }()
+	t.Cleanup(func() { _ = left.Process.Kill() })
+	eventually(t, "the old Envoy is there", func() bool { return Alive(t.Context(), address) })
+	var out log
+	s := New(Options{Path: path, Bootstrap: []byte(bootstrap), Dir: t.TempDir(), AdminAddress: address, Concurrency: 1, Outlives: true, Grace: time.Second,
+		PauseMin: 10 * time.Millisecond, PauseMax: 100 * time.Millisecond, Log: out.logger(), Stdout: io.Discard})
+	end := run(t, s)
+	eventually(t, "it is taken over", func() bool { return strings.Count(out.String(), "is kept") == 1 })
+	if err := left.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it seems to be gone", func() bool { return strings.Contains(out.String(), "is gone") })
+	if err := left.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is taken over again", func() bool {
+		return strings.Count(out.String(), "is kept") == 2 && s.Status().State == Running && s.Status().PID == 0
+	})
+	if err := end(nil); err != nil {
+		t.Error(err)
+	}
+	if err := <-gone; err != nil {
+		t.Errorf("the old Envoy ended with %v", err)
+	}
+}

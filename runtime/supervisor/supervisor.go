@@ -132,14 +132,14 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() { os.Remove(path) }()
-	if o.Outlives && Alive(ctx, o.AdminAddress) {
-		s.adopt(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-	}
 	pause := o.PauseMin
 	for first := true; ; first = false {
+		if o.Outlives && Alive(ctx, o.AdminAddress) { // perhaps one that hung, and so seemed to be gone
+			s.adopt(ctx)
+			if ctx.Err() != nil {
+				return nil
+			}
+		}
 		started := time.Now()
 		exit, err := s.once(ctx, &path)
 		if err != nil && first {
