@@ -150,6 +150,9 @@ func (a *app) answer(world *snapshot.Snapshot, q *admissionRequest) *admissionRe
 		r.say(&found[i])
 	}
 	if o == nil {
+		if len(q.Object) == 0 || string(q.Object) == "null" {
+			r.refuse("request.object: there is none; a review of " + q.Operation + " carries the whole object")
+		}
 		return r
 	}
 	old, _ := decodeRequest(q.OldObject)

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -130,7 +132,10 @@ func (a *app) gateway(ctx context.Context, o gateway.Options) error {
 	return nil
 }
 
-// tell prints findings that appeared and vanished, for people or as log records.
+// mostAlike bounds how many remarks of one code are told at once: a file of thousands of objects that breaks is one fault.
+const mostAlike = 10
+
+// tell prints findings that appeared and vanished, for people or as log records. Of remarks that are alike it tells the first.
 func (a *app) tell(log *slog.Logger, appeared, vanished []snapshot.Diagnostic) {
 	record := func(message string, d snapshot.Diagnostic) {
 		level := map[snapshot.Severity]slog.Level{snapshot.Error: slog.LevelError, snapshot.Warning: slog.LevelWarn}[d.Severity]
@@ -138,20 +143,33 @@ func (a *app) tell(log *slog.Logger, appeared, vanished []snapshot.Diagnostic) {
 			"position", d.Position.String(), "path", d.Path, "text", d.Message, "help", d.Help)
 	}
 	structured := a.settings.LogFormat == "json"
-	for _, d := range vanished {
-		if structured {
-			record("finding is gone", d)
-		} else {
-			fmt.Fprint(a.err, "gone: "+report.Line(d, terminal(a.err)))
+	say := func(ds []snapshot.Diagnostic, message, prefix string) {
+		alike := map[*snapshot.Code]int{}
+		for _, d := range ds {
+			if d.Severity == snapshot.Info {
+				if alike[d.Code]++; alike[d.Code] > mostAlike {
+					continue
+				}
+			}
+			if structured {
+				record(message, d)
+			} else {
+				fmt.Fprint(a.err, prefix+report.Line(d, terminal(a.err)))
+			}
+		}
+		for _, c := range slices.SortedFunc(maps.Keys(alike), func(a, b *snapshot.Code) int { return strings.Compare(a.ID, b.ID) }) {
+			more := alike[c] - mostAlike
+			switch {
+			case more <= 0:
+			case structured:
+				log.Info(message, "code", c.ID, "severity", snapshot.Info.String(), "more", more)
+			default:
+				fmt.Fprintf(a.err, "%sinfo: the same of %d more [%s]\n", prefix, more, c.ID)
+			}
 		}
 	}
-	for _, d := range appeared {
-		if structured {
-			record("finding", d)
-		} else {
-			fmt.Fprint(a.err, report.Line(d, terminal(a.err)))
-		}
-	}
+	say(vanished, "finding is gone", "gone: ")
+	say(appeared, "finding", "")
 }
 
 func newLogger(w io.Writer, level, format string) *slog.Logger {

@@ -58,6 +58,13 @@ func TestReviewsThatPassAtOnce(t *testing.T) {
 			}
 		})
 	}
+	for _, text := range []string{review(`"operation": "CREATE"`), review(`"operation": "CREATE", "object": null`)} {
+		a := &app{settings: &settings.Settings{}, governing: &governing{}}
+		answer, verdict, err := a.reviewed(t.Context(), a.newTrial(), false, []byte(text))
+		if err != nil || verdict != webhook.Refused || !strings.Contains(string(answer), "request.object: there is none") {
+			t.Errorf("without an object: %s, %v: %s", verdict, err, answer)
+		}
+	}
 	a := &app{settings: &settings.Settings{}, governing: &governing{}}
 	for _, text := range []string{"", "[]", `{"kind": "AdmissionReview"}`, `{"kind": "Other", "request": {"uid": "u"}}`} {
 		if _, verdict, err := a.reviewed(t.Context(), a.newTrial(), false, []byte(text)); err == nil || verdict != webhook.Unread {
