@@ -121,8 +121,12 @@ func (q *query) answered(ctx context.Context, err error) {
 		q.report(codeUnreadable, 3*time.Second, fmt.Sprintf("%s are not served: %v", q.resource.GroupResource(), err))
 	case apierrors.IsNotFound(err):
 		q.source.rediscover() // the kind may be gone
-	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTooManyRequests(err):
+	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
 		// The reflector knows what to do.
+	case apierrors.IsTooManyRequests(err):
+		// It was asked ten times by now. It is busy, or cannot read what it has stored, for want of a conversion webhook for
+		// example, and its message says so.
+		q.report(codeUnreadable, 5*time.Minute, fmt.Sprintf("%s cannot be read: %v", q.resource.GroupResource(), err))
 	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown && !apierrors.IsServiceUnavailable(err) && !apierrors.IsTimeout(err) && !apierrors.IsUnauthorized(err):
 		q.report(codeUnreadable, 30*time.Second, fmt.Sprintf("%s cannot be read: %v", q.resource.GroupResource(), err))
 	default:
