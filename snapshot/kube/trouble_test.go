@@ -27,11 +27,11 @@ func codes(s *snapshot.Snapshot) string {
 	return strings.Join(all, ", ")
 }
 
-// alone is a cluster of the test's own, since the test breaks it.
-func alone(t *testing.T) (*kubetest.Cluster, *kubetest.Client) {
+// alone is a cluster of the test's own, since the test breaks it, or its API server has other flags.
+func alone(t *testing.T, flags ...string) (*kubetest.Cluster, *kubetest.Client) {
 	t.Helper()
 	kubetest.Shared(t) // skips where there are no servers
-	c, err := kubetest.Start()
+	c, err := kubetest.Start(flags...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,7 @@ type Cluster struct {
 	api, etcd, peer int
 	etcdProcess     *process
 	apiProcess      *process
+	flags           []string // of the API server, beside the usual ones
 }
 
 // token is the administrator's.
@@ -93,8 +94,9 @@ func folder() (string, error) {
 	return dir, nil
 }
 
-// Start starts a cluster and waits until it is ready. Whoever starts one closes it.
-func Start() (*Cluster, error) {
+// Start starts a cluster and waits until it is ready. The API server has the flags beside the usual ones. Whoever starts
+// one closes it.
+func Start(flags ...string) (*Cluster, error) {
 	dir, err := folder()
 	if err != nil {
 		return nil, err
@@ -107,7 +109,7 @@ func Start() (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{dir: dir, data: data}
+	c := &Cluster{dir: dir, data: data, flags: flags}
 	if err := c.start(); err != nil {
 		c.Close()
 		return nil, err
@@ -154,17 +156,18 @@ func (c *Cluster) StartEtcd() (err error) {
 	client, peer := "http://127.0.0.1:"+strconv.Itoa(c.etcd), "http://127.0.0.1:"+strconv.Itoa(c.peer)
 	c.etcdProcess, err = run(filepath.Join(c.dir, "etcd"), "--data-dir", filepath.Join(c.data, "etcd"), "--unsafe-no-fsync", "--log-level", "error",
 		"--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
-		"--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
+		"--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer,
+		"--watch-progress-notify-interval", "5s") // as installers of clusters set it; bookmarks of quiet kinds come of it
 	return err
 }
 
 // StartAPIServer starts the API server and waits until it is ready.
 func (c *Cluster) StartAPIServer() (err error) {
-	c.apiProcess, err = run(filepath.Join(c.dir, "kube-apiserver"), "--etcd-servers=http://127.0.0.1:"+strconv.Itoa(c.etcd),
-		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+filepath.Join(c.data, "key"),
-		"--service-account-signing-key-file="+filepath.Join(c.data, "key"), "--secure-port="+strconv.Itoa(c.api), "--bind-address=127.0.0.1",
-		"--cert-dir="+filepath.Join(c.data, "certificates"), "--token-auth-file="+filepath.Join(c.data, "tokens"),
-		"--authorization-mode=RBAC", "--service-cluster-ip-range=10.96.0.0/16", "--disable-admission-plugins=ServiceAccount")
+	c.apiProcess, err = run(filepath.Join(c.dir, "kube-apiserver"), append([]string{"--etcd-servers=http://127.0.0.1:" + strconv.Itoa(c.etcd),
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + filepath.Join(c.data, "key"),
+		"--service-account-signing-key-file=" + filepath.Join(c.data, "key"), "--secure-port=" + strconv.Itoa(c.api), "--bind-address=127.0.0.1",
+		"--cert-dir=" + filepath.Join(c.data, "certificates"), "--token-auth-file=" + filepath.Join(c.data, "tokens"),
+		"--authorization-mode=RBAC", "--service-cluster-ip-range=10.96.0.0/16", "--disable-admission-plugins=ServiceAccount"}, c.flags...)...)
 	if err != nil {
 		return err
 	}
@@ -193,19 +196,40 @@ func (c *Cluster) KillAPIServer() { c.apiProcess.kill() }
 
 // Wipe deletes one key of etcd, as an accident would: nobody is asked.
 func (c *Cluster) Wipe(key string) error {
-	body, err := json.Marshal(map[string][]byte{"key": []byte(key)})
+	return c.ask("kv/deleterange", map[string][]byte{"key": []byte(key)}, nil)
+}
+
+// Compact makes etcd forget every state before the present one.
+func (c *Cluster) Compact() error {
+	var status struct {
+		Header struct {
+			Revision string `json:"revision"`
+		} `json:"header"`
+	}
+	if err := c.ask("maintenance/status", struct{}{}, &status); err != nil {
+		return err
+	}
+	return c.ask("kv/compaction", map[string]any{"revision": status.Header.Revision, "physical": true}, nil)
+}
+
+// ask sends etcd one request; answer is nil where nobody reads it.
+func (c *Cluster) ask(what string, question, answer any) error {
+	body, err := json.Marshal(question)
 	if err != nil {
 		return err
 	}
-	r, err := http.Post("http://127.0.0.1:"+strconv.Itoa(c.etcd)+"/v3/kv/deleterange", "application/json", bytes.NewReader(body))
+	r, err := http.Post("http://127.0.0.1:"+strconv.Itoa(c.etcd)+"/v3/"+what, "application/json", bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	defer r.Body.Close()
 	if r.StatusCode != http.StatusOK {
-		return fmt.Errorf("etcd answers %s", r.Status)
+		return fmt.Errorf("etcd answers %s to %s", r.Status, what)
 	}
-	return nil
+	if answer == nil {
+		return nil
+	}
+	return json.NewDecoder(r.Body).Decode(answer)
 }
 
 // Config returns the administrator's access.
