@@ -89,6 +89,7 @@ ambassadorConfig: |
   kind: Mapping
   metadata: {name: file}
   spec: {hostname: "*", prefix: /file/, service: quote}
+moduleKinds: [{apiGroup: pages.example.com, resources: [maintenancepages, redirectlists]}, {apiGroup: "", resources: [configmaps]}]
 `,
 	"canary": `
 canary: {enabled: true, mixPods: true, replicaCount: 1, image: {tag: next}, envRaw: "- name: AES_LOG_LEVEL\n  value: debug\n"}
@@ -158,14 +159,20 @@ func TestChartIsTakenByTheAPIServer(t *testing.T) {
 
 func TestChartRefusesWrongValues(t *testing.T) {
 	for values, want := range map[string]string{
-		`{replicaCount: three}`:                        "replicaCount",
-		`{service: {type: External}}`:                  "service/type",
-		`{service: {ports: [{name: http, port: 80}]}}`: "targetPort",
-		`{env: {AMBASSADOR_ID: [a]}}`:                  "AMBASSADOR_ID",
-		`{envRaw: {AMBASSADOR_ID: a}}`:                 "envRaw",
-		`{adminService: {port: 70000}}`:                "adminService/port",
-		`{daemonSet: "yes"}`:                           "daemonSet",
-		`{service: {ports: [{name: not_a_name, port: 80, targetPort: "named"}]}}`: "service/ports/0",
+		`{replicaCount: three}`:                                                           "replicaCount",
+		`{service: {type: External}}`:                                                     "service/type",
+		`{service: {ports: [{name: http, port: 80}]}}`:                                    "targetPort",
+		`{env: {AMBASSADOR_ID: [a]}}`:                                                     "AMBASSADOR_ID",
+		`{envRaw: {AMBASSADOR_ID: a}}`:                                                    "envRaw",
+		`{adminService: {port: 70000}}`:                                                   "adminService/port",
+		`{daemonSet: "yes"}`:                                                              "daemonSet",
+		`{moduleKinds: [{apiGroup: a.example.com/v1, resources: [pages]}]}`:               "moduleKinds/0/apiGroup",
+		`{moduleKinds: [{apiGroup: a.example.com, resources: [Page]}]}`:                   "moduleKinds/0/resources/0",
+		`{moduleKinds: [{apiGroup: a.example.com, resources: ["pages/status"]}]}`:         "moduleKinds/0/resources/0",
+		`{moduleKinds: [{apiGroup: a.example.com, resources: []}]}`:                       "moduleKinds/0/resources",
+		`{moduleKinds: [{apiGroup: a.example.com}]}`:                                      "resources",
+		`{moduleKinds: [{apiGroup: a.example.com, resources: [pages], verbs: [delete]}]}`: "verbs",
+		`{service: {ports: [{name: not_a_name, port: 80, targetPort: "named"}]}}`:         "service/ports/0",
 	} {
 		if _, err := helm(t, "template", "r", "chart", "--values", valuesFile(t, values)); err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), ".", "/"), want) {
 			t.Errorf("%s gives %v, which does not name %s", values, err, want)
