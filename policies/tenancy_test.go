@@ -191,6 +191,10 @@ func TestFaultyTenant(t *testing.T) {
 		"every host":    {"owner: eve, namespaces: [x], hosts: ['*']", "CH-POLICY-002"},
 		"limit":         {"owner: eve, namespaces: [x], limits: {Mapping: -1}", "CH-POLICY-002"},
 		"unknown field": {"owner: eve, namespaces: [x], host: [a.example.com]", "CH-POLICY-001"},
+		"type":          {"owner: 5, namespaces: [x]", "CH-POLICY-001"},
+		"limit's type":  {"owner: eve, namespaces: [x], limits: {Mapping: many}", "CH-POLICY-001"},
+		"one namespace": {"owner: eve, namespaces: [5, x]", "CH-POLICY-001"},
+		"hosts's type":  {"hosts: a.example.com, owner: eve, namespaces: [x]", "CH-POLICY-001"},
 		"host twice":    {"owner: eve, namespaces: [x], hosts: ['*.example.com']", "CH-POLICY-003"},
 		"namespace too": {"owner: eve, namespaces: [x, z]", "CH-POLICY-003"},
 	} {

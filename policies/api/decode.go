@@ -1,6 +1,7 @@
 package api
 
 import (
+	lenient "encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -37,9 +38,8 @@ func Read(s *snapshot.Snapshot) *World {
 	}
 	for o := range s.List(KindTenant) {
 		t := &Tenant{Object: o}
-		if w.readTenant(t) {
-			w.Tenants = append(w.Tenants, t)
-		}
+		w.readTenant(t)
+		w.Tenants = append(w.Tenants, t)
 	}
 	for o := range s.List(KindException) {
 		e := &Exception{Object: o}
@@ -177,20 +177,21 @@ func (w *World) checkPolicy(p *Policy) bool {
 	return ok
 }
 
-// readTenant fills the tenant in, and reports whether it stands: it does with whatever is wrong in it, as long as its namespaces can be
-// read. They would be nobody's without it, free of its limits and hosts.
-func (w *World) readTenant(t *Tenant) bool {
+// readTenant fills the tenant in with whatever can be read, and tells the rest. It stands with any fault: without it its namespaces
+// would be nobody's, free of its limits and hosts.
+func (w *World) readTenant(t *Tenant) {
 	if w.decode(t.Object, &t.Spec) {
 		w.checkTenant(t)
-		return true
+		return
 	}
 	var body struct {
-		APIVersion string     `json:"apiVersion"`
-		Spec       TenantSpec `json:"spec"`
+		Spec TenantSpec `json:"spec"`
 	}
-	err := json.Unmarshal(t.Object.Raw, &body)
+	// The older package leaves out what does not fit, and goes on.
+	_ = lenient.Unmarshal(t.Object.Raw, &body)
 	t.Spec = body.Spec
-	return err == nil && body.APIVersion == Group+"/"+Version
+	t.Spec.Namespaces = slices.DeleteFunc(t.Spec.Namespaces, func(n string) bool { return n == "" })
+	t.Spec.Hosts = slices.DeleteFunc(t.Spec.Hosts, func(h string) bool { return h == "" })
 }
 
 func (w *World) checkTenant(t *Tenant) {
