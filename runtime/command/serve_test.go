@@ -311,7 +311,7 @@ func TestServe(t *testing.T) {
 		}
 		s.write("shop.yaml", mapping("shop", "shop.localhost", "/a/", one))
 		eventually(t, "other edits go on", s.answers("shop.localhost", "/a/x", "one /x"))
-		if code, out, _ := call(t, "", "status", "--health-address", "127.0.0.1", "--health-port", strconv.Itoa(s.health)); code != 0 || !strings.Contains(out, "1 errors") || !strings.Contains(out, "RouteConfiguration") {
+		if code, out, _ := call(t, "", "status", "--health-address", "127.0.0.1", "--health-port", strconv.Itoa(s.health)); code != 0 || !strings.Contains(out, ", 1 error\n") || !strings.Contains(out, "RouteConfiguration") {
 			t.Errorf("status: exit code %d\n%s", code, out)
 		}
 	})
