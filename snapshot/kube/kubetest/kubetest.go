@@ -17,7 +17,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -175,8 +177,12 @@ func (c *Cluster) StartAPIServer() (err error) {
 	if err != nil {
 		return err
 	}
+	ready := c.Config().Host + "/readyz"
+	if slices.ContainsFunc(c.flags, func(f string) bool { return strings.HasPrefix(f, "--runtime-config=") }) {
+		ready += "?exclude=informer-sync" // it waits for kinds that it is told not to serve
+	}
 	for deadline := time.Now().Add(90 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if r, err := client.Get(c.Config().Host + "/readyz"); err == nil {
+		if r, err := client.Get(ready); err == nil {
 			r.Body.Close()
 			if r.StatusCode == http.StatusOK {
 				return nil
@@ -193,6 +199,13 @@ func (c *Cluster) StartAPIServer() (err error) {
 
 // KillAPIServer ends the API server at once.
 func (c *Cluster) KillAPIServer() { c.apiProcess.kill() }
+
+// RestartAPIServer ends the API server and starts it with these flags in place of those it had beside the usual ones.
+func (c *Cluster) RestartAPIServer(flags ...string) error {
+	c.KillAPIServer()
+	c.flags = flags
+	return c.StartAPIServer()
+}
 
 // Wipe deletes one key of etcd, as an accident would: nobody is asked.
 func (c *Cluster) Wipe(key string) error {
