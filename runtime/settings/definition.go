@@ -135,7 +135,7 @@ var definitions = []*Definition{
 	text("label-selector", "", "read objects of a cluster that have these labels only", func(s *Settings) *string { return &s.LabelSelector }, "AMBASSADOR_LABEL_SELECTOR"),
 	text("field-selector", "", "read objects of a cluster that match these fields only", func(s *Settings) *string { return &s.FieldSelector }, "AMBASSADOR_FIELD_SELECTOR"),
 	onByDefault("update-status", "write what became of objects of a cluster to their status", func(s *Settings) *bool { return &s.UpdateStatus }, Variable{Name: "AMBASSADOR_UPDATE_MAPPING_STATUS"}),
-	text("publish-service", "", "NAMESPACE/NAME of the Service whose addresses the status of Ingresses is given; without it the one labelled app.kubernetes.io/component: ambassador-service", func(s *Settings) *string { return &s.PublishService }),
+	text("publish-service", "", "NAMESPACE/NAME of the Service whose addresses the status of Ingresses is given, those within the cluster for type ClusterIP or NodePort without others; without it the one labelled app.kubernetes.io/component: ambassador-service", func(s *Settings) *string { return &s.PublishService }),
 	text("publish-addresses", "", "IP addresses and host names, comma-separated, that the status of Ingresses is given in place of a Service's", func(s *Settings) *string { return &s.PublishAddresses }),
 	optionalHostPort("webhook-address", "address on which reviews of the API server are answered, such as 0.0.0.0:9443; none without it", func(s *Settings) *string { return &s.WebhookAddress }),
 	optionalHostPort("apiext-address", "address on which entrypoint answers the API server's conversion reviews, such as 0.0.0.0:9444; none without it", func(s *Settings) *string { return &s.ApiextAddress }),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,24 +78,24 @@ func (w *Writer) follow(ctx context.Context) {
 		w.publish(given(w.options.PublishAddresses))
 		return
 	}
-	namespace, list := w.options.Namespace, metav1.ListOptions{LabelSelector: publishedLabel}
+	namespace, list, of := w.options.Namespace, metav1.ListOptions{LabelSelector: publishedLabel}, addressesOf
 	if at := w.options.PublishService; at != "" {
 		ns, name, both := strings.Cut(at, "/")
 		if !both {
 			ns, name = namespace, at
 		}
-		namespace, list = ns, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
+		namespace, list, of = ns, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}, addressesOfNamed
 	}
 	client := w.client.Resource(services).Namespace(namespace)
 	for ctx.Err() == nil {
-		if err := w.followOnce(ctx, client, list); err != nil && ctx.Err() == nil {
+		if err := w.followOnce(ctx, client, list, of); err != nil && ctx.Err() == nil {
 			w.options.Log.Debug("the Service whose addresses Ingresses are given cannot be watched", "namespace", namespace, "error", err)
 		}
 		sleep(ctx, again)
 	}
 }
 
-func (w *Writer) followOnce(ctx context.Context, client dynamic.ResourceInterface, o metav1.ListOptions) error {
+func (w *Writer) followOnce(ctx context.Context, client dynamic.ResourceInterface, o metav1.ListOptions, of func(*unstructured.Unstructured) string) error {
 	all, err := client.List(ctx, o)
 	if err != nil {
 		return err
@@ -112,7 +113,7 @@ func (w *Writer) followOnce(ctx context.Context, client dynamic.ResourceInterfac
 		}
 	}
 	for i := range all.Items {
-		is[all.Items[i].GetName()] = addressesOf(&all.Items[i])
+		is[all.Items[i].GetName()] = of(&all.Items[i])
 	}
 	tell()
 	o.ResourceVersion = all.GetResourceVersion()
@@ -130,7 +131,7 @@ func (w *Writer) followOnce(ctx context.Context, client dynamic.ResourceInterfac
 			if !open || !isObject || e.Type == "ERROR" {
 				return nil
 			}
-			is[u.GetName()] = addressesOf(u)
+			is[u.GetName()] = of(u)
 			if e.Type == "DELETED" {
 				delete(is, u.GetName())
 			}
@@ -175,6 +176,19 @@ func addressesOf(service *unstructured.Unstructured) string {
 	}
 	external, _, _ := unstructured.NestedStringSlice(service.Object, "spec", "externalIPs")
 	return given(external)
+}
+
+// addressesOfNamed is addressesOf for a Service that a setting names: one that no load balancer is to be made for is found
+// at its addresses within the cluster.
+func addressesOfNamed(service *unstructured.Unstructured) string {
+	if at := addressesOf(service); at != "" {
+		return at
+	}
+	if t, _, _ := unstructured.NestedString(service.Object, "spec", "type"); t != "ClusterIP" && t != "NodePort" {
+		return "" // a load balancer will have an address once it is there
+	}
+	within, _, _ := unstructured.NestedStringSlice(service.Object, "spec", "clusterIPs")
+	return given(slices.DeleteFunc(within, func(ip string) bool { return ip == "None" }))
 }
 
 // given writes addresses and host names as entries.

@@ -46,12 +46,19 @@ func startFor(t *testing.T, c *kubetest.Cluster, id, watched, ns, identity strin
 // startAs starts a replica whose writer comes to the API server with a configuration of its own.
 func startAs(t *testing.T, c *kubetest.Cluster, writer *rest.Config, id, watched, ns, identity string) *replica {
 	t.Helper()
+	return startWith(t, c, watched, status.Options{Config: writer, ID: id, Namespace: ns, Identity: identity})
+}
+
+// startWith starts a replica with options of the test's own.
+func startWith(t *testing.T, c *kubetest.Cluster, watched string, o status.Options) *replica {
+	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	source, err := kube.New(kube.Options{Config: c.Config(), Namespace: watched, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := status.New(status.Options{Config: writer, ID: id, Namespace: ns, Identity: identity, Lease: 3 * time.Second, Log: log})
+	o.Lease, o.Log = 3*time.Second, log
+	w, err := status.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
