@@ -24,6 +24,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/chancery-gateway/chancery/runtime/apiext"
+	"github.com/chancery-gateway/chancery/runtime/command"
+	"github.com/chancery-gateway/chancery/runtime/deploy"
 	"github.com/chancery-gateway/chancery/runtime/webhook"
 	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
 )
@@ -254,13 +256,40 @@ func TestAReplicaWithoutPermissionIsNotReady(t *testing.T) {
 	})
 }
 
-// The gateway answers as well, when it is told to.
+// besideAccount gives the gateway's account what the install manifest and that of conversion beside it do, in apiext's
+// namespace, and returns its access.
+func besideAccount(t *testing.T, b *bed) *rest.Config {
+	t.Helper()
+	install, err := deploy.Install(command.Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside, err := deploy.Beside()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range append(kubetest.Objects(t, install), kubetest.Objects(t, beside)...) {
+		if !strings.Contains(o.GetAPIVersion(), "rbac.authorization.k8s.io") {
+			continue
+		}
+		text, err := o.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.client.Apply(strings.ReplaceAll(string(text), `"namespace":"chancery"`, `"namespace":"emissary-system"`))
+	}
+	config := b.Config()
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:emissary-system:chancery"}
+	return config
+}
+
+// The gateway answers as well, when it is told to, under the roles of its manifests.
 func TestBesideTheGateway(t *testing.T) {
 	b := bedOf(t)
 	reviews := freePort(t)
 	health := freePort(t)
 	_, port, _ := strings.Cut(health, ":")
-	r := b.startAs(t, b.Config(), []string{"AMBASSADOR_NAMESPACE=emissary-system"}, "entrypoint", "--envoy", "none", "--apiext-address", reviews, "--apiext-service", "emissary-apiext",
+	r := b.startAs(t, besideAccount(t, b), []string{"AMBASSADOR_NAMESPACE=emissary-system"}, "entrypoint", "--envoy", "none", "--apiext-address", reviews, "--apiext-service", "emissary-apiext",
 		"--health-address", "127.0.0.1", "--health-port", port, "--ads-address", freePort(t), "--state-dir", t.TempDir(), "--namespace", "emissary-system", "--update-status=false")
 	b.add(backend{reviews: reviews})
 	b.client.Apply("{apiVersion: v1, kind: Namespace, metadata: {name: beside}}")

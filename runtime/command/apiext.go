@@ -41,7 +41,10 @@ Converting there and back loses nothing: what a version cannot say is kept in th
   POD_NAMESPACE           the namespace of Service and Secret; else that of the pod, else emissary-system
   DISABLE_CA_MANAGEMENT   somebody else keeps the Secret (tls.crt and tls.key of an authority; previous.crt
                           may hold the one before, so that a change costs nothing)
-  DISABLE_CRD_MANAGEMENT  somebody else keeps the definitions`,
+  DISABLE_CRD_MANAGEMENT  somebody else keeps the definitions
+
+The gateway does the same in its own process: "entrypoint --apiext-address". Its account then needs the ClusterRole
+chancery-apiext beside that of install.yaml, and the API server the Service of that name; beside.yaml has both.`,
 		Example: `  chancery apiext emissary-apiext
   chancery apiext emissary-apiext --crd-label-selector app.kubernetes.io/part-of=emissary-ingress
   chancery entrypoint --apiext-address 0.0.0.0:9444 --apiext-service chancery-apiext   # the same beside the gateway`,

@@ -14,16 +14,21 @@ import (
 )
 
 func TestApiextManifestIsFresh(t *testing.T) {
-	want, err := deploy.Apiext(command.Version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile("apiext.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Error("apiext.yaml is out of date; run `make generate`")
+	for name, manifest := range map[string]func() ([]byte, error){
+		"apiext.yaml": func() ([]byte, error) { return deploy.Apiext(command.Version) },
+		"beside.yaml": deploy.Beside,
+	} {
+		want, err := manifest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s is out of date; run `make generate`", name)
+		}
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 //go:generate go run ./generate crds.yaml install.yaml
-//go:generate go run ./generate/apiext apiext.yaml
+//go:generate go run ./generate/apiext apiext.yaml beside.yaml
 
 // CRDs are the custom resource definitions, a YAML stream.
 //

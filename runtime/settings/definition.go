@@ -138,7 +138,7 @@ var definitions = []*Definition{
 	text("publish-service", "", "NAMESPACE/NAME of the Service whose addresses the status of Ingresses is given, those within the cluster for type ClusterIP or NodePort without others; without it the one labelled app.kubernetes.io/component: ambassador-service", func(s *Settings) *string { return &s.PublishService }),
 	text("publish-addresses", "", "IP addresses and host names, comma-separated, that the status of Ingresses is given in place of a Service's", func(s *Settings) *string { return &s.PublishAddresses }),
 	optionalHostPort("webhook-address", "address on which reviews of the API server are answered, such as 0.0.0.0:9443; none without it", func(s *Settings) *string { return &s.WebhookAddress }),
-	optionalHostPort("apiext-address", "address on which entrypoint answers the API server's conversion reviews, such as 0.0.0.0:9444; none without it", func(s *Settings) *string { return &s.ApiextAddress }),
+	optionalHostPort("apiext-address", "address on which entrypoint answers the API server's conversion reviews, such as 0.0.0.0:9444; none without it; beside.yaml has the permissions and the Service for it", func(s *Settings) *string { return &s.ApiextAddress }),
 	text("apiext-service", "chancery-apiext", "the Service in our namespace that leads to apiext-address", func(s *Settings) *string { return &s.ApiextService }),
 	address("bind-address", "0.0.0.0", "address that every Listener binds to", func(s *Settings) *string { return &s.BindAddress }, "AMBASSADOR_ENVOY_BIND_ADDRESS"),
 	flag("disable-strict-label-selectors", "attach a Mapping to a Host when host name or any one label agrees", func(s *Settings) *bool { return &s.LooseLabelSelectors }, Variable{Name: "DISABLE_STRICT_LABEL_SELECTORS"}),
