@@ -35,6 +35,17 @@ var definitions = []definition{
 		columns: []any{column("Owner", ".spec.owner")}},
 }
 
+// ClusterScoped returns the plural names of this package's kinds that lie in no namespace.
+func ClusterScoped() []string {
+	var out []string
+	for _, d := range definitions {
+		if d.scope == "Cluster" {
+			out = append(out, d.plural)
+		}
+	}
+	return out
+}
+
 // Definitions returns the CustomResourceDefinitions of this package's kinds as YAML, made from the Go types.
 func Definitions() ([]byte, error) {
 	out := &bytes.Buffer{}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	policy "github.com/chancery-gateway/chancery/policies/api"
 	"github.com/chancery-gateway/chancery/runtime/status"
 	"github.com/chancery-gateway/chancery/snapshot/kube"
 )
@@ -20,6 +21,11 @@ func Rules() map[string]string {
 	for _, r := range kube.Resources() {
 		cluster[r.Group+"/"+r.Name] = r.Cluster
 		several[r.Group+"/"+r.Name] = r.SeveralNamespaces()
+	}
+	// The group is read as a whole, which a role of a namespace cannot grant for kinds that lie in none.
+	everywhere = append(everywhere, status.Permission{Group: policy.Group, Resources: policy.ClusterScoped(), Verbs: []string{"get", "list", "watch"}})
+	for _, name := range policy.ClusterScoped() {
+		cluster[policy.Group+"/"+name] = true
 	}
 	var inNamespaces, forCluster, forClusterSingle []status.Permission
 	for _, p := range everywhere {

@@ -98,7 +98,8 @@ spec:
 	first := i.blob("application/wasm", wasmtest.Example(t, "header", "1.0.0"))
 	i.tag(map[string]map[string]any{"live": first, "other": i.blob("application/wasm", []byte("no module"))})
 
-	m, err := New(Options{Namespaces: []string{"gateways"}, CacheDir: cacheDir})
+	// A folder of its own: which version was the highest is kept there.
+	m, err := New(Options{Namespaces: []string{"gateways"}, CacheDir: filepath.Join(t.TempDir(), "modules")})
 	if err != nil {
 		t.Fatal(err)
 	}

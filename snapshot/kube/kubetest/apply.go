@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +29,9 @@ type Client struct {
 	dynamic.Interface
 	t      testing.TB
 	mapper *restmapper.DeferredDiscoveryRESTMapper
+
+	mu      sync.Mutex
+	applied []*unstructured.Unstructured
 }
 
 // NewClient returns a client for the configuration.
@@ -40,7 +45,27 @@ func NewClient(t testing.TB, c *rest.Config) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Client{d, t, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discover))}
+	client := &Client{Interface: d, t: t, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discover))}
+	if shared != nil && c.Host == shared.Config().Host {
+		t.Cleanup(client.clean)
+	}
+	return client
+}
+
+// clean removes what was applied to the cluster that tests share. Namespaces and definitions stay: their end takes long.
+func (c *Client) clean() {
+	gone := map[types.UID]bool{}
+	for _, o := range slices.Backward(c.applied) {
+		if gone[o.GetUID()] {
+			continue
+		}
+		gone[o.GetUID()] = true
+		m, err := c.mapper.RESTMapping(o.GroupVersionKind().GroupKind(), o.GroupVersionKind().Version)
+		if err != nil || slices.Contains([]string{"Namespace", "CustomResourceDefinition"}, o.GetKind()) {
+			continue // its definition is gone, and it with that
+		}
+		_ = c.Resource(m.Resource).Namespace(o.GetNamespace()).Delete(context.Background(), o.GetName(), metav1.DeleteOptions{}) // it may be gone
+	}
 }
 
 // Objects splits a YAML stream.
@@ -106,7 +131,13 @@ func (c *Client) TryApply(o *unstructured.Unstructured) (*unstructured.Unstructu
 		c.t.Fatal(err)
 	}
 	force := true
-	return of.Patch(context.Background(), o.GetName(), types.ApplyPatchType, text, metav1.PatchOptions{FieldManager: "kubetest", Force: &force})
+	answer, err := of.Patch(context.Background(), o.GetName(), types.ApplyPatchType, text, metav1.PatchOptions{FieldManager: "kubetest", Force: &force})
+	if err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.applied = append(c.applied, answer)
+	}
+	return answer, err
 }
 
 // Apply applies every object of a YAML stream, and waits until definitions in it are served.
