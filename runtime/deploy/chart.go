@@ -22,8 +22,6 @@ func Rules() map[string]string {
 		cluster[r.Group+"/"+r.Name] = r.Cluster
 		several[r.Group+"/"+r.Name] = r.SeveralNamespaces()
 	}
-	// The group is read as a whole, which a role of a namespace cannot grant for kinds that lie in none.
-	everywhere = append(everywhere, status.Permission{Group: policy.Group, Resources: policy.ClusterScoped(), Verbs: []string{"get", "list", "watch"}})
 	for _, name := range policy.ClusterScoped() {
 		cluster[policy.Group+"/"+name] = true
 	}
@@ -47,6 +45,8 @@ func Rules() map[string]string {
 		add(&forCluster, named(ofCluster))
 		add(&forClusterSingle, named(func(r string) bool { return ofCluster(r) && !several[p.Group+"/"+r] }))
 	}
+	// The group is read as a whole, which a role of a namespace cannot grant for kinds that lie in none.
+	forClusterSingle = append(forClusterSingle, status.Permission{Group: policy.Group, Resources: policy.ClusterScoped(), Verbs: []string{"get", "list", "watch"}})
 	return map[string]string{
 		"namespaced.yaml": rules(inNamespaces), "cluster.yaml": rules(forCluster), "cluster-single.yaml": rules(forClusterSingle), "own.yaml": rules(own),
 		"knative.yaml": rules(status.KnativePermissions()),
