@@ -22,6 +22,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+
+	"github.com/chancery-gateway/chancery/snapshot"
 )
 
 // Client applies manifests, as kubectl does.
@@ -52,16 +54,17 @@ func NewClient(t testing.TB, c *rest.Config) *Client {
 	return client
 }
 
-// clean removes what was applied to the cluster that tests share. Namespaces and definitions stay: their end takes long.
+// clean removes the custom resources that were applied to the cluster that tests share: gateways of all namespaces read them.
 func (c *Client) clean() {
 	gone := map[types.UID]bool{}
 	for _, o := range slices.Backward(c.applied) {
-		if gone[o.GetUID()] {
+		group := o.GroupVersionKind().Group
+		if gone[o.GetUID()] || group != snapshot.EmissaryGroup && group != "chancery.dev" {
 			continue
 		}
 		gone[o.GetUID()] = true
 		m, err := c.mapper.RESTMapping(o.GroupVersionKind().GroupKind(), o.GroupVersionKind().Version)
-		if err != nil || slices.Contains([]string{"Namespace", "CustomResourceDefinition"}, o.GetKind()) {
+		if err != nil {
 			continue // its definition is gone, and it with that
 		}
 		_ = c.Resource(m.Resource).Namespace(o.GetNamespace()).Delete(context.Background(), o.GetName(), metav1.DeleteOptions{}) // it may be gone
