@@ -211,12 +211,7 @@ func (m *module) walk(ref func(ast.Ref), alone func(ast.Var, *ast.Location)) {
 			alone(value, t.Location)
 		case ast.Ref:
 			ref(value)
-			if _, plain := value[0].Value.(ast.Var); !plain {
-				v.Walk(value[0])
-			}
-			for _, step := range value[1:] {
-				v.Walk(step)
-			}
+			walkSteps(v, value)
 			return true
 		}
 		return false
@@ -329,4 +324,14 @@ func (m *module) namesParameters() bool {
 		}
 	}, func(v ast.Var, _ *ast.Location) { named = named && v != input })
 	return named
+}
+
+// walkSteps walks what stands inside a reference: its steps, and its head where that is no plain variable.
+func walkSteps(v *ast.GenericVisitor, ref ast.Ref) {
+	if _, plain := ref[0].Value.(ast.Var); !plain {
+		v.Walk(ref[0])
+	}
+	for _, step := range ref[1:] {
+		v.Walk(step)
+	}
 }

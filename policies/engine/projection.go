@@ -113,12 +113,7 @@ func (p *projector) rule(n int, r *ast.Rule) {
 				return call(value)
 			case ast.Ref:
 				p.read(&one, value)
-				if _, plain := value[0].Value.(ast.Var); !plain {
-					v.Walk(value[0])
-				}
-				for _, step := range value[1:] {
-					v.Walk(step)
-				}
+				walkSteps(v, value)
 				return true
 			}
 		}

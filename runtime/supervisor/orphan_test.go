@@ -88,21 +88,10 @@ func zombie(pid int) bool {
 // TestAdoptedEnvoyThatHungIsKept: an Envoy of an earlier run that does not answer for a while is taken over again when it does, and
 // nobody fights it for its ports.
 func TestAdoptedEnvoyThatHungIsKept(t *testing.T) {
-	path := realEnvoy(t)
-	admin := freePort(t)
-	address := fmt.Sprintf("127.0.0.1:%d", admin)
-	bootstrap := fmt.Sprintf(`{"admin":{"address":{"socket_address":{"address":"127.0.0.1","port_value":%d}}}}`, admin)
-	left := exec.Command(path, "--config-yaml", bootstrap, "--concurrency", "1", "--disable-hot-restart", "-l", "off")
-	if err := left.Start(); err != nil {
-		t.Fatal(err)
-	}
-	gone := make(chan error, 1)
-	go func() { gone <- left.Wait() }()
-	t.Cleanup(func() { _ = left.Process.Kill() })
-	eventually(t, "the old Envoy is there", func() bool { return Alive(t.Context(), address) })
 	var out log
-	s := New(Options{Path: path, Bootstrap: []byte(bootstrap), Dir: t.TempDir(), AdminAddress: address, Concurrency: 1, Outlives: true, Grace: time.Second,
-		PauseMin: 10 * time.Millisecond, PauseMax: 100 * time.Millisecond, Log: out.logger(), Stdout: io.Discard})
+	left, gone, o := earlier(t, &out)
+	o.PauseMin, o.PauseMax = 10*time.Millisecond, 100*time.Millisecond
+	s := New(o)
 	end := run(t, s)
 	eventually(t, "it is taken over", func() bool { return strings.Count(out.String(), "is kept") == 1 })
 	if err := left.Process.Signal(syscall.SIGSTOP); err != nil {

@@ -379,22 +379,29 @@ func TestRealEnvoyIsRestartedAfterKill(t *testing.T) {
 	}
 }
 
-// TestRealEnvoyIsAdopted starts an Envoy as an earlier run would have left it.
-func TestRealEnvoyIsAdopted(t *testing.T) {
+// earlier starts an Envoy as an earlier run would have left it, and returns it, how it ends, and the options of the next run.
+func earlier(t *testing.T, out *log) (left *exec.Cmd, gone <-chan error, next Options) {
+	t.Helper()
 	path := realEnvoy(t)
 	admin := freePort(t)
 	address := fmt.Sprintf("127.0.0.1:%d", admin)
 	bootstrap := fmt.Sprintf(`{"admin":{"address":{"socket_address":{"address":"127.0.0.1","port_value":%d}}}}`, admin)
-	left := exec.Command(path, "--config-yaml", bootstrap, "--concurrency", "1", "--disable-hot-restart", "-l", "off")
+	left = exec.Command(path, "--config-yaml", bootstrap, "--concurrency", "1", "--disable-hot-restart", "-l", "off")
 	if err := left.Start(); err != nil {
 		t.Fatal(err)
 	}
-	gone := make(chan error, 1)
-	go func() { gone <- left.Wait() }()
+	ended := make(chan error, 1)
+	go func() { ended <- left.Wait() }()
 	t.Cleanup(func() { _ = left.Process.Kill() })
 	eventually(t, "the old Envoy is there", func() bool { return Alive(t.Context(), address) })
+	return left, ended, Options{Path: path, Bootstrap: []byte(bootstrap), Dir: t.TempDir(), AdminAddress: address, Concurrency: 1, Outlives: true,
+		Grace: time.Second, Log: out.logger(), Stdout: io.Discard}
+}
+
+// TestRealEnvoyIsAdopted starts an Envoy as an earlier run would have left it.
+func TestRealEnvoyIsAdopted(t *testing.T) {
 	var out log
-	o := Options{Path: path, Bootstrap: []byte(bootstrap), Dir: t.TempDir(), AdminAddress: address, Concurrency: 1, Outlives: true, Grace: time.Second, Log: out.logger(), Stdout: io.Discard}
+	_, gone, o := earlier(t, &out)
 	s := New(o)
 	end := run(t, s)
 	eventually(t, "it is taken over", func() bool { return s.Status().State == Running })

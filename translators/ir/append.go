@@ -288,10 +288,8 @@ func (o *object) weightedCluster(c *WeightedCluster) {
 	o.out = append(o.out, '}')
 }
 
-func (o *object) cluster(c *Cluster) {
-	o.out = append(o.out, '{')
-	o.string(`"name":`, c.Name)
-	o.stringIf(`"statName":`, c.StatName)
+// upstream writes where a cluster's endpoints come from, of which the program and the cluster map say the same.
+func (o *object) upstream(c *Cluster) {
 	o.string(`"discovery":`, string(c.Discovery))
 	o.stringIf(`"host":`, c.Host)
 	o.intIf(`"port":`, int64(c.Port))
@@ -299,6 +297,13 @@ func (o *object) cluster(c *Cluster) {
 		o.any(`"more":`, c.More)
 	}
 	o.stringIf(`"endpointSet":`, c.EndpointSet)
+}
+
+func (o *object) cluster(c *Cluster) {
+	o.out = append(o.out, '{')
+	o.string(`"name":`, c.Name)
+	o.stringIf(`"statName":`, c.StatName)
+	o.upstream(c)
 	o.stringIf(`"service":`, c.Service)
 	o.stringIf(`"namespace":`, c.Namespace)
 	o.int(`"connectTimeoutMillis":`, c.ConnectTimeoutMillis)

@@ -41,13 +41,7 @@ func WriteClusterMap(w io.Writer, p *Program, set ResourceSet) error {
 // mapped writes what the map says of one cluster.
 func (o *object) mapped(c *Cluster, endpoints []Endpoint) {
 	o.out = append(o.out, '{')
-	o.string(`"discovery":`, string(c.Discovery))
-	o.stringIf(`"host":`, c.Host)
-	o.intIf(`"port":`, int64(c.Port))
-	if len(c.More) > 0 {
-		o.any(`"more":`, c.More)
-	}
-	o.stringIf(`"endpointSet":`, c.EndpointSet)
+	o.upstream(c)
 	if c.Discovery == DiscoveryEDS {
 		listIf(o, `"endpoints":`, endpoints, (*object).endpoint)
 	}
