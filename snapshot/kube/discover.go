@@ -312,12 +312,13 @@ func (s *Source) end(k *served) {
 	s.poke()
 }
 
-// unreadable reports whether the API server refuses to show a kind.
+// unreadable reports whether the API server refuses to show a kind, or did and has not shown all of it yet: what is read in
+// its place stays until then.
 func (s *Source) unreadable(k snapshot.GroupKind) bool {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	for q := range s.world.queries {
-		if q.what.GroupKind() == k && q.cancel != nil && q.trouble != nil {
+		if q.what.GroupKind() == k && q.cancel != nil && (q.trouble != nil || q.behind) {
 			return true
 		}
 	}

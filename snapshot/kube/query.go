@@ -39,6 +39,8 @@ type query struct {
 	inherited bool
 	synced    bool
 	trouble   *snapshot.Diagnostic
+	// behind is set from when the API server refused to show the kind until it has been listed again.
+	behind bool
 	// doubted is until when the trouble may be a passing one.
 	doubted time.Time
 }
@@ -110,15 +112,15 @@ func (q *query) answered(ctx context.Context, err error) {
 		defer w.mu.Unlock()
 		if q.trouble != nil {
 			q.trouble = nil
-			if q.what.builtIn {
+			if q.what.builtIn && !q.behind {
 				q.source.rediscover() // another kind may have been read in its place
 			}
 			q.source.poke()
 		}
 	case apierrors.IsForbidden(err):
-		q.report(codeForbidden, 3*time.Second, fmt.Sprintf("%s may not be read: %v", q.resource.GroupResource(), err))
+		q.report(codeForbidden, false, 3*time.Second, fmt.Sprintf("%s may not be read: %v", q.resource.GroupResource(), err))
 	case apierrors.IsNotFound(err) && q.what.builtIn:
-		q.report(codeUnreadable, 3*time.Second, fmt.Sprintf("%s are not served: %v", q.resource.GroupResource(), err))
+		q.report(codeUnreadable, false, 3*time.Second, fmt.Sprintf("%s are not served: %v", q.resource.GroupResource(), err))
 	case apierrors.IsNotFound(err):
 		q.source.rediscover() // the kind may be gone
 	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
@@ -126,9 +128,9 @@ func (q *query) answered(ctx context.Context, err error) {
 	case apierrors.IsTooManyRequests(err):
 		// It was asked ten times by now. It is busy, or cannot read what it has stored, for want of a conversion webhook for
 		// example, and its message says so.
-		q.report(codeUnreadable, 5*time.Minute, fmt.Sprintf("%s cannot be read: %v", q.resource.GroupResource(), err))
+		q.report(codeUnreadable, true, 5*time.Minute, fmt.Sprintf("%s cannot be read: %v", q.resource.GroupResource(), err))
 	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown && !apierrors.IsServiceUnavailable(err) && !apierrors.IsTimeout(err) && !apierrors.IsUnauthorized(err):
-		q.report(codeUnreadable, 30*time.Second, fmt.Sprintf("%s cannot be read: %v", q.resource.GroupResource(), err))
+		q.report(codeUnreadable, false, 30*time.Second, fmt.Sprintf("%s cannot be read: %v", q.resource.GroupResource(), err))
 	default:
 		q.source.reachable(err) // among these a token that has expired: nothing is known, so nothing may go
 	}
@@ -136,8 +138,9 @@ func (q *query) answered(ctx context.Context, err error) {
 
 // report notes a kind that the API server refuses to show. At the start it counts as known to be empty after a while: one
 // kind must not keep all others from working, but an API server that has just started knows no permissions either, and
-// a conversion webhook may take longer than we do.
-func (q *query) report(code *snapshot.Code, doubt time.Duration, message string) {
+// a conversion webhook may take longer than we do. resumes is set where the query
+// goes on from where it was, as after a 429, and does not list again.
+func (q *query) report(code *snapshot.Code, resumes bool, doubt time.Duration, message string) {
 	w := q.source.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,6 +157,7 @@ func (q *query) report(code *snapshot.Code, doubt time.Duration, message string)
 		if q.what.builtIn {
 			q.source.rediscover() // another kind may be read in its place
 		}
+		q.behind = q.behind || !resumes || !q.synced
 		if !q.synced {
 			q.doubted = time.Now().Add(doubt)
 			time.AfterFunc(doubt+time.Millisecond, q.source.poke)
@@ -254,7 +258,10 @@ func (q *query) Replace(list []any, _ string) error {
 			w.set(before[k], is)
 		}
 	}
-	q.units, q.inherited, q.synced, q.trouble = now, false, true, nil
+	if q.behind && q.what.builtIn {
+		q.source.rediscover() // nothing needs to be read in its place any more
+	}
+	q.units, q.inherited, q.synced, q.behind, q.trouble = now, false, true, false, nil
 	q.source.poke()
 	return nil
 }

@@ -178,7 +178,7 @@ func (s *Source) readSecret(u *unit) {
 			return
 		}
 		if apierrors.IsForbidden(err) {
-			c.query.report(codeForbidden, 3*time.Second, "secrets may be listed but not read: "+err.Error())
+			c.query.report(codeForbidden, true, 3*time.Second, "secrets may be listed but not read: "+err.Error())
 		}
 		sleep(ctx, pause)
 	}

@@ -2,8 +2,11 @@ package kube_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -132,6 +135,27 @@ func TestMemoryOfSecrets(t *testing.T) {
 	}
 }
 
+// lateSlices lets the answer about EndpointSlices begin long before what it lists arrives.
+type lateSlices struct{ http.RoundTripper }
+
+func (l lateSlices) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := l.RoundTripper.RoundTrip(r)
+	if err == nil && strings.HasSuffix(r.URL.Path, "/endpointslices") && answer.StatusCode == http.StatusOK {
+		answer.Body = &late{ReadCloser: answer.Body}
+	}
+	return answer, err
+}
+
+type late struct {
+	io.ReadCloser
+	once sync.Once
+}
+
+func (l *late) Read(p []byte) (int, error) {
+	l.once.Do(func() { time.Sleep(time.Second) })
+	return l.ReadCloser.Read(p)
+}
+
 // Under the role of Emissary's chart EndpointSlices may not be read; Endpoints stand in for them until they may.
 func TestEndpointsStandInForSlices(t *testing.T) {
 	c, client, ns := bed(t)
@@ -150,6 +174,7 @@ func TestEndpointsStandInForSlices(t *testing.T) {
 `, ns))
 	config := c.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: ns}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return lateSlices{next} })
 	w := start(t, kube.Options{Config: config})
 	endpoints := func(s *snapshot.Snapshot) string {
 		var all []string
