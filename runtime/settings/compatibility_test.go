@@ -14,7 +14,7 @@ import (
 var byLibraries = []string{"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "HOME", "HOSTNAME", "PATH"}
 
 // notEmissarys are variables that the program reads and Emissary does not know, beside CHANCERY_*.
-var notEmissarys = []string{"NO_COLOR", "TERM", "GOGC"}
+var notEmissarys = []string{"NO_COLOR", "TERM", "GOGC", "CLUSTER_ANY_RANGE"}
 
 // inSource returns the variables that the sources name where they read the environment.
 func inSource(t *testing.T) map[string]bool {

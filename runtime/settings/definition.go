@@ -53,6 +53,9 @@ type Settings struct {
 	// PublishService and PublishAddresses (comma-separated) are where the status of Ingresses takes its addresses from.
 	PublishService   string
 	PublishAddresses string
+	// GatewayAddresses is the range of which each Gateway (Gateway API) that names no address gets one of its own, which can be bound
+	// here; the zero value for none: then all share BindAddress.
+	GatewayAddresses netip.Prefix
 	// WebhookAddress is where admission reviews are answered; "" for nowhere.
 	WebhookAddress string
 	// ApiextAddress is where conversion reviews are answered beside the gateway; "" for nowhere. ApiextService is the Service
@@ -137,6 +140,7 @@ var definitions = []*Definition{
 	onByDefault("update-status", "write what became of objects of a cluster to their status", func(s *Settings) *bool { return &s.UpdateStatus }, Variable{Name: "AMBASSADOR_UPDATE_MAPPING_STATUS"}),
 	text("publish-service", "", "NAMESPACE/NAME of the Service whose addresses the status of Ingresses is given, those within the cluster for type ClusterIP or NodePort without others; without it the one labelled app.kubernetes.io/component: ambassador-service", func(s *Settings) *string { return &s.PublishService }),
 	text("publish-addresses", "", "IP addresses and host names, comma-separated, that the status of Ingresses is given in place of a Service's", func(s *Settings) *string { return &s.PublishAddresses }),
+	prefix("gateway-addresses", "range of addresses of this machine, such as 10.246.0.0/16, of which each Gateway gets one of its own; without it all Gateways share bind-address", func(s *Settings) *netip.Prefix { return &s.GatewayAddresses }, "CLUSTER_ANY_RANGE"),
 	optionalHostPort("webhook-address", "address on which reviews of the API server are answered, such as 0.0.0.0:9443; none without it", func(s *Settings) *string { return &s.WebhookAddress }),
 	optionalHostPort("apiext-address", "address on which entrypoint answers the API server's conversion reviews, such as 0.0.0.0:9444; none without it; beside.yaml has the permissions and the Service for it", func(s *Settings) *string { return &s.ApiextAddress }),
 	text("apiext-service", "chancery-apiext", "the Service in our namespace that leads to apiext-address", func(s *Settings) *string { return &s.ApiextService }),
@@ -212,6 +216,24 @@ func address(name, def, usage string, at func(*Settings) *string, env ...string)
 			return fmt.Errorf("is no IP address")
 		}
 		*at(s) = v
+		return nil
+	}}
+}
+
+func prefix(name, usage string, at func(*Settings) *netip.Prefix, env ...string) *Definition {
+	return &Definition{Name: name, Usage: usage, Want: "a range of IP addresses such as 10.246.0.0/16", Environment: plain(env), read: func(s *Settings, v string) error {
+		if v == "" {
+			*at(s) = netip.Prefix{}
+			return nil
+		}
+		p, err := netip.ParsePrefix(v)
+		if err != nil {
+			return fmt.Errorf("is no range of IP addresses")
+		}
+		if p != p.Masked() {
+			return fmt.Errorf("has bits beyond its length; the range is %s", p.Masked())
+		}
+		*at(s) = p
 		return nil
 	}}
 }

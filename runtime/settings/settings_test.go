@@ -110,6 +110,9 @@ func TestEmissaryVariables(t *testing.T) {
 		{"AMBASSADOR_DEBUG", "diagd,envoy", func(s *Settings) bool { return s.EnvoyLogLevel == "trace" }},
 		{"AMBASSADOR_DEBUG", "diagd", func(s *Settings) bool { return s.EnvoyLogLevel == "error" }},
 		{"AES_LOG_LEVEL", "warning", func(s *Settings) bool { return s.LogLevel == "warn" }},
+		{"CHANCERY_GATEWAY_ADDRESSES", "fd00::/64", func(s *Settings) bool { return s.GatewayAddresses.String() == "fd00::/64" }},
+		{"CHANCERY_GATEWAY_ADDRESSES", "", func(s *Settings) bool { return !s.GatewayAddresses.IsValid() }},
+		{"CLUSTER_ANY_RANGE", "10.246.0.0/16", func(s *Settings) bool { return s.GatewayAddresses.String() == "10.246.0.0/16" }},
 		{"AMBASSADOR_JSON_LOGGING", "true", func(s *Settings) bool { return s.LogFormat == "json" }},
 		{"AMBASSADOR_JSON_LOGGING", "no", func(s *Settings) bool { return s.LogFormat == "text" }},
 	} {
@@ -147,6 +150,8 @@ func TestProblems(t *testing.T) {
 		{name: "bool", args: []string{"--envoy-outlives=maybe"}, want: nil},
 		{name: "address", args: []string{"--bind-address", "localhost"}, want: []string{`"localhost"`, "is no IP address"}},
 		{name: "host and port", args: []string{"--ads-address", "8003"}, want: []string{`"8003"`, "127.0.0.1:8003"}},
+		{name: "range", args: []string{"--gateway-addresses", "10.246.0.1"}, want: []string{`"10.246.0.1"`, "is no range", "10.246.0.0/16"}},
+		{name: "bits beyond the range", env: map[string]string{"CHANCERY_GATEWAY_ADDRESSES": "10.246.3.0/16"}, want: []string{"the range is 10.246.0.0/16"}},
 		{name: "several", args: []string{"--log-format", "xml", "--ready-port", "x"}, want: []string{"--log-format", "--ready-port", "is no whole number"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
