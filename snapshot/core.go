@@ -7,6 +7,7 @@ package snapshot
 var (
 	KindService       = GroupKind{Kind: "Service"}
 	KindSecret        = GroupKind{Kind: "Secret"}
+	KindConfigMap     = GroupKind{Kind: "ConfigMap"}
 	KindNamespace     = GroupKind{Kind: "Namespace"}
 	KindEndpoints     = GroupKind{Kind: "Endpoints"}
 	KindEndpointSlice = GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}
@@ -37,6 +38,11 @@ type ServicePort struct {
 type Secret struct {
 	Type string
 	Data map[string][]byte
+}
+
+// ConfigMap is a core/v1 ConfigMap: certificate authorities that Gateway API's objects name.
+type ConfigMap struct {
+	Data map[string]string `json:"data,omitempty"`
 }
 
 // EndpointSlice is a discovery.k8s.io/v1 EndpointSlice. Sources turn a core/v1 Endpoints object into slices of this

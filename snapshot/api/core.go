@@ -102,6 +102,12 @@ func decodeSecret(r *reader) any {
 	return s
 }
 
+func decodeConfigMap(r *reader) any {
+	c := &snapshot.ConfigMap{}
+	r.readMember("data", &c.Data)
+	return c
+}
+
 // endpointPort is a port of an EndpointSlice or of Endpoints.
 type endpointPort struct {
 	Name     string `json:"name"`

@@ -34,6 +34,7 @@ const (
 var forms = map[snapshot.GroupKind]form{
 	snapshot.KindService:       {versions: []string{"v1"}, decode: decodeService},
 	snapshot.KindSecret:        {versions: []string{"v1"}, decode: decodeSecret},
+	snapshot.KindConfigMap:     {versions: []string{"v1"}, decode: decodeConfigMap},
 	snapshot.KindNamespace:     {versions: []string{"v1"}, cluster: true},
 	snapshot.KindEndpoints:     {versions: []string{"v1"}, decode: decodeEndpoints},
 	snapshot.KindEndpointSlice: {versions: []string{"v1"}, decode: decodeEndpointSlice},

@@ -136,6 +136,15 @@ func trim(u *unstructured.Unstructured) {
 				}
 			}
 		}
+	case snapshot.KindConfigMap.Kind:
+		delete(u.Object, "binaryData")
+		if data, ok := u.Object["data"].(map[string]any); ok {
+			for key := range data {
+				if key != "ca.crt" { // Gateway API: the only key that is read of a ConfigMap
+					delete(data, key)
+				}
+			}
+		}
 	case snapshot.KindEndpointSlice.Kind:
 		endpoints, _ := u.Object["endpoints"].([]any)
 		for _, e := range endpoints {

@@ -178,6 +178,11 @@ func (s *Source) kinds(ctx context.Context, wanted map[schema.GroupKind]bool) (f
 			}
 		}
 	}
+	for k, is := range found {
+		if with := is.what.with; with != (snapshot.GroupKind{}) && found[schema.GroupKind(with)] == nil {
+			delete(found, k)
+		}
+	}
 	return found, names, nil
 }
 
@@ -225,10 +230,14 @@ func (s *Source) apply(ctx context.Context, active, found map[schema.GroupKind]*
 			delete(active, k)
 			continue
 		}
-		if found[k] == nil && was.what.inPlaceOf != (snapshot.GroupKind{}) {
+		switch with := was.what.with; {
+		case found[k] != nil:
+		case with != (snapshot.GroupKind{}) && active[schema.GroupKind(with)] != nil:
+			// it may be served again in a moment
+		case with != (snapshot.GroupKind{}) || was.what.inPlaceOf != (snapshot.GroupKind{}):
 			s.drop(was)
 			delete(active, k)
-		} else if found[k] == nil && s.gone(ctx, was) {
+		case s.gone(ctx, was):
 			s.log.Info("a kind is gone from the API server", "kind", k.String())
 			s.end(was)
 			delete(active, k)

@@ -145,7 +145,7 @@ func (q *query) report(code *snapshot.Code, resumes bool, doubt time.Duration, m
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	severity := snapshot.Warning
-	if q.what.builtIn || q.what.Group == snapshot.EmissaryGroup {
+	if q.what.builtIn && q.what.with == (snapshot.GroupKind{}) || q.what.Group == snapshot.EmissaryGroup {
 		severity = snapshot.Error // what Envoy is to do hangs on it
 	}
 	if q.trouble == nil || q.trouble.Code != code {

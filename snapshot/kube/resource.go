@@ -29,6 +29,8 @@ type Resource struct {
 	names bool
 	// knative kinds are watched on request only.
 	knative bool
+	// with is the kind that must be served for this one to be watched: nothing else reads it.
+	with snapshot.GroupKind
 	// inPlaceOf is the kind that must be unreadable for this one to be watched.
 	inPlaceOf snapshot.GroupKind
 	// also resources are watched because somebody asked for them.
@@ -50,6 +52,8 @@ const (
 	groupKnative  = "networking.internal.knative.dev"
 )
 
+var kindGateway = snapshot.GroupKind{Group: groupGateway, Kind: "Gateway"}
+
 // resources is everything that is watched, but for the kinds of chancery.dev, all of which are.
 var resources = []*Resource{
 	{Kind: "Service", Name: "services", versions: []string{"v1"}, builtIn: true},
@@ -57,6 +61,8 @@ var resources = []*Resource{
 	// The types of Secrets that Emissary reads; those of Helm and of service accounts never leave the API server.
 	{Kind: "Secret", Name: "secrets", versions: []string{"v1"}, builtIn: true, names: true,
 		fields: []string{"type=kubernetes.io/tls", "type=Opaque", "type=istio.io/key-and-cert"}},
+	// Certificate authorities that Gateway API's objects name.
+	{Kind: "ConfigMap", Name: "configmaps", versions: []string{"v1"}, builtIn: true, names: true, with: kindGateway},
 	{Group: snapshot.KindEndpointSlice.Group, Kind: "EndpointSlice", Name: "endpointslices", versions: []string{"v1"}, builtIn: true},
 	// What Emissary reads, and may read under the role of its own chart.
 	{Kind: "Endpoints", Name: "endpoints", versions: []string{"v1"}, builtIn: true, inPlaceOf: snapshot.KindEndpointSlice},

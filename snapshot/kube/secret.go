@@ -12,7 +12,7 @@ import (
 	"github.com/chancery-gateway/chancery/snapshot"
 )
 
-// Of Secrets only the names are watched. The content of one is read once some object mentions its name, anywhere in its
+// Of Secrets and ConfigMaps only the names are watched. The content of one is read once some object mentions its name, anywhere in its
 // text: that may read one too many, but never one too few, whatever kinds there will be.
 
 // mentions are the texts of objects that may be names of Secrets, and the Secrets by their names.
@@ -36,7 +36,7 @@ type content struct {
 
 // silent are the kinds that cannot mention a Secret and are many.
 var silent = map[string]bool{
-	"Mapping": true, "TCPMapping": true, "Service": true, "EndpointSlice": true, "Endpoints": true, "Namespace": true, "Secret": true,
+	"Mapping": true, "TCPMapping": true, "Service": true, "EndpointSlice": true, "Endpoints": true, "Namespace": true, "Secret": true, "ConfigMap": true,
 	"HTTPRoute": true, "GRPCRoute": true, "TLSRoute": true, "TCPRoute": true, "UDPRoute": true,
 }
 
@@ -135,7 +135,8 @@ func (w *world) setSecret(before, now *unit) {
 // look begins to read the content of a Secret that is mentioned, and forgets that of one that is not.
 func (w *world) look(u *unit) {
 	c := u.content
-	if !c.query.source.options.AllSecrets && w.mentions.texts[c.name] == 0 {
+	all := c.query.source.options.AllSecrets && c.query.what.GroupKind() == snapshot.KindSecret
+	if !all && w.mentions.texts[c.name] == 0 {
 		for _, o := range u.objects {
 			w.release(o)
 		}
@@ -178,7 +179,7 @@ func (s *Source) readSecret(u *unit) {
 			return
 		}
 		if apierrors.IsForbidden(err) {
-			c.query.report(codeForbidden, true, 3*time.Second, "secrets may be listed but not read: "+err.Error())
+			c.query.report(codeForbidden, true, 3*time.Second, c.query.what.Name+" may be listed but not read: "+err.Error())
 		}
 		sleep(ctx, pause)
 	}

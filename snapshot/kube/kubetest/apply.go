@@ -59,7 +59,7 @@ func (c *Client) clean() {
 	gone := map[types.UID]bool{}
 	for _, o := range slices.Backward(c.applied) {
 		group := o.GroupVersionKind().Group
-		if gone[o.GetUID()] || group != snapshot.EmissaryGroup && group != "chancery.dev" {
+		if gone[o.GetUID()] || !slices.Contains([]string{snapshot.EmissaryGroup, "chancery.dev", "gateway.networking.k8s.io"}, group) {
 			continue
 		}
 		gone[o.GetUID()] = true
