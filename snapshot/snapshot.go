@@ -159,7 +159,12 @@ func sliceKey(o *Object) string {
 }
 
 // Forget drops the link to the base snapshot, so that the base can be collected. Changes(base) is a full comparison afterwards.
-func (s *Snapshot) Forget() { s.base, s.changes = nil, nil }
+// Once it is done, it may be called again beside anything.
+func (s *Snapshot) Forget() {
+	if s.base != nil {
+		s.base, s.changes = nil, nil
+	}
+}
 
 // Get returns the object, or nil.
 func (s *Snapshot) Get(k GroupKind, namespace, name string) *Object {
@@ -213,32 +218,52 @@ func (s *Snapshot) EndpointSlices(namespace, service string) iter.Seq[*Object] {
 // Findings returns the source's own diagnostics about this input.
 func (s *Snapshot) Findings() []Diagnostic { return s.findings }
 
-// Changes returns what differs from base, sorted by Ref. It is the recorded difference when the snapshot was derived
-// from base (in any number of steps that are still linked), else a full comparison by pointer.
+// Changes returns what differs from base, sorted by Ref. It is the recorded difference where both were derived from one
+// snapshot (in any number of steps that are still linked; either may be that one itself), else a full comparison by pointer.
 func (s *Snapshot) Changes(base *Snapshot) []Change {
 	if s == base {
 		return nil
 	}
+	steps := map[*Snapshot]int{} // from the snapshot to each that it was derived from
 	var chain []*Snapshot
 	for at := s; at != nil; at = at.base {
+		steps[at] = len(chain)
 		if at == base {
-			return merge(chain)
+			break
 		}
 		chain = append(chain, at)
+	}
+	var back [][]Change
+	for at := base; at != nil; at = at.base {
+		if n, common := steps[at]; common {
+			return merge(back, chain[:n])
+		}
+		undone := make([]Change, len(at.changes))
+		for i, c := range at.changes {
+			undone[i] = Change{c.New, c.Old}
+		}
+		back = append(back, undone)
 	}
 	return compare(base, s)
 }
 
-func merge(chain []*Snapshot) []Change {
+// merge returns the changes of the steps back, then of those of the chain from its end, as one.
+func merge(back [][]Change, chain []*Snapshot) []Change {
 	all := map[Ref]Change{}
-	for i := len(chain) - 1; i >= 0; i-- {
-		for _, c := range chain[i].changes {
+	take := func(step []Change) {
+		for _, c := range step {
 			r := c.Ref()
 			if before, seen := all[r]; seen {
 				c.Old = before.Old
 			}
 			all[r] = c
 		}
+	}
+	for _, step := range back {
+		take(step)
+	}
+	for _, s := range slices.Backward(chain) {
+		take(s.changes)
 	}
 	out := make([]Change, 0, len(all))
 	for _, c := range all {
@@ -250,16 +275,20 @@ func merge(chain []*Snapshot) []Change {
 	return out
 }
 
-// compare walks both snapshots kind by kind; the trees are sorted as references are, so that the outcome is too.
+// compare walks both snapshots kind by kind, past those that they share; the trees are sorted as references are, so that
+// the outcome is too.
 func compare(old, new *Snapshot) []Change {
 	kinds := new.Kinds()
-	total := 0
-	for _, k := range kinds {
-		total += new.Len(k)
-	}
 	for _, k := range old.Kinds() {
 		if new.Len(k) == 0 {
 			kinds = append(kinds, k)
+		}
+	}
+	kinds = slices.DeleteFunc(kinds, func(k GroupKind) bool { return old.kinds[k] == new.kinds[k] })
+	total := 0
+	for _, k := range kinds {
+		if old.Len(k) == 0 {
+			total += new.Len(k)
 		}
 	}
 	slices.SortFunc(kinds, func(a, b GroupKind) int {
@@ -267,28 +296,34 @@ func compare(old, new *Snapshot) []Change {
 	})
 	out := make([]Change, 0, total)
 	for _, k := range kinds {
-		before, stop := iter.Pull(old.List(k))
-		was, more := before()
+		before := old.objects(k).Iter()
+		more := before.First()
 		for o := range new.List(k) {
-			for more && was.Ref.Compare(o.Ref) < 0 {
-				out = append(out, Change{Old: was})
-				was, more = before()
+			for more && before.Value() != o && before.Value().Ref.Compare(o.Ref) < 0 {
+				out = append(out, Change{Old: before.Value()})
+				more = before.Next()
 			}
 			switch {
-			case !more || was.Ref.Compare(o.Ref) > 0:
+			case !more || before.Value() != o && before.Value().Ref.Compare(o.Ref) > 0:
 				out = append(out, Change{New: o})
 			default:
-				if was != o {
+				if was := before.Value(); was != o {
 					out = append(out, Change{was, o})
 				}
-				was, more = before()
+				more = before.Next()
 			}
 		}
-		for more {
-			out = append(out, Change{Old: was})
-			was, more = before()
+		for ; more; more = before.Next() {
+			out = append(out, Change{Old: before.Value()})
 		}
-		stop()
 	}
 	return out
+}
+
+// objects returns the tree of the kind.
+func (s *Snapshot) objects(k GroupKind) *btree.Map[string, *Object] {
+	if t := s.kinds[k]; t != nil {
+		return t
+	}
+	return &btree.Map[string, *Object]{}
 }

@@ -245,7 +245,7 @@ const most = 50
 // routes compares two tables of one domain.
 func (e *effects) routes(domain string, a, b *ir.VirtualHost) {
 	old, now := entries(a), entries(b)
-	gone, come := without(old, now), without(now, old)
+	gone, come := apart(old, now)
 	for _, key := range slices.Sorted(maps.Keys(gone)) {
 		was, is := gone[key], come[key]
 		if len(is) == 0 {
@@ -306,27 +306,31 @@ func (e *effects) precedence(domain string, all []*ir.Route, i int) {
 	r := all[i]
 	where := key(r) + " on " + domain
 	for _, before := range all[:i] {
-		others := e.names(before.Origins)
-		if slices.Contains(before.Origins, e.about) || len(others) == 0 {
+		whole, part := covers(&before.Match, &r.Match), before.Match.Fraction != nil && key(before) == key(r)
+		if !whole && !part || slices.Contains(before.Origins, e.about) {
 			continue
 		}
+		others := e.names(before.Origins)
 		switch {
-		case covers(&before.Match, &r.Match):
+		case len(others) == 0:
+		case whole:
 			e.note(loses, where, others...)
 			return
-		case before.Match.Fraction != nil && key(before) == key(r):
+		default:
 			e.note(shares, where, others...)
 		}
 	}
 	for _, after := range all[i+1:] {
-		others := e.names(after.Origins)
-		if slices.Contains(after.Origins, e.about) || after.Own || len(others) == 0 {
+		whole, part := covers(&r.Match, &after.Match), r.Match.Fraction != nil && key(after) == key(r)
+		if !whole && !part || after.Own || slices.Contains(after.Origins, e.about) {
 			continue
 		}
+		others := e.names(after.Origins)
 		switch {
-		case covers(&r.Match, &after.Match):
+		case len(others) == 0:
+		case whole:
 			e.note(shadows, key(after)+" on "+domain, others...)
-		case r.Match.Fraction != nil && key(after) == key(r):
+		default:
 			e.note(shares, where+": "+words(r), others...)
 		}
 	}
@@ -346,7 +350,18 @@ func key(r *ir.Route) string {
 	return trace.Match(&m)
 }
 
-// without returns the routes of a that are not in b, by what they take.
+// apart returns the routes of a that are not in b, and those of b that are not in a, by what they take. Most tables differ in
+// one place: what they begin and end with alike costs a look at a pointer.
+func apart(a, b []*ir.Route) (gone, come map[string][]*ir.Route) {
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return without(a, b), without(b, a)
+}
+
 func without(a, b []*ir.Route) map[string][]*ir.Route {
 	has := make(map[*ir.Route]struct{}, len(b))
 	for _, r := range b {

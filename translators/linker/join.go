@@ -27,6 +27,10 @@ type joint[T any] struct {
 	many  map[snapshot.Ref]*T
 	node  *T
 	dirty bool
+
+	// Where many want it: its origins as of the last link, sorted and shared, and who came and left since.
+	origins    []ir.Origin
+	come, left []snapshot.Ref
 }
 
 type use[T any] struct {
@@ -147,8 +151,12 @@ func (j *joined[T]) update(user snapshot.Ref, old, now []*T) {
 			t = &joint[T]{}
 			j.nodes.Set(name, t)
 		}
-		if had := t.get(user); had == nil || !j.kind.equal(had, n) {
+		had := t.get(user)
+		if had == nil || !j.kind.equal(had, n) {
 			t.dirty, j.stale = true, true
+		}
+		if had == nil && t.many != nil {
+			t.come = append(t.come, user)
 		}
 		t.set(user, n)
 	}
@@ -162,6 +170,9 @@ func (j *joined[T]) update(user snapshot.Ref, old, now []*T) {
 			continue
 		}
 		t.drop(user)
+		if t.many != nil {
+			t.left = append(t.left, user)
+		}
 		t.dirty, j.stale = true, true
 		if len(t.few)+len(t.many) == 0 {
 			j.nodes.Delete(name)
@@ -202,11 +213,38 @@ func (t *joint[T]) idle(idle map[snapshot.Ref]bool) bool {
 }
 
 func (t *joint[T]) relink(kind nodeKind[T]) {
-	origins := make([]ir.Origin, 0, len(t.few)+len(t.many))
-	for r := range t.users() {
-		origins = append(origins, r)
-	}
-	slices.SortFunc(origins, snapshot.Ref.Compare)
+	origins := t.sorted()
 	t.node = kind.merge(t.get(origins[0]), origins)
 	t.dirty = false
+	if t.many != nil {
+		t.origins, t.come, t.left = origins, nil, nil
+	}
+}
+
+// sorted returns the objects that want the node, sorted. Of many, only those are put in place or taken out that came or left
+// since the last time, where these are few.
+func (t *joint[T]) sorted() []ir.Origin {
+	if n := len(t.come) + len(t.left); len(t.origins) > 0 && n < few {
+		if n == 0 {
+			return t.origins
+		}
+		all := append(make([]ir.Origin, 0, len(t.origins)+len(t.come)), t.origins...)
+		for _, r := range t.left {
+			if i, is := slices.BinarySearchFunc(all, r, snapshot.Ref.Compare); is {
+				all = slices.Delete(all, i, i+1)
+			}
+		}
+		for _, r := range t.come {
+			if i, is := slices.BinarySearchFunc(all, r, snapshot.Ref.Compare); !is && t.many[r] != nil {
+				all = slices.Insert(all, i, r)
+			}
+		}
+		return all
+	}
+	all := make([]ir.Origin, 0, len(t.few)+len(t.many))
+	for r := range t.users() {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, snapshot.Ref.Compare)
+	return all
 }

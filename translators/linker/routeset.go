@@ -33,6 +33,7 @@ type group struct {
 	key, order string
 	fragments  []*ir.RouteFragment
 	dirty      bool
+	gone       bool // it has lost its last branch
 	routes     []*ir.Route
 	findings   []snapshot.Diagnostic
 }
@@ -66,7 +67,7 @@ func (s *routeSet) remove(f *ir.RouteFragment) bool {
 	g.fragments = slices.DeleteFunc(g.fragments, func(o *ir.RouteFragment) bool { return o == f })
 	if len(g.fragments) == 0 {
 		delete(s.groups, g.key)
-		s.removed = true
+		g.gone, s.removed = true, true
 	}
 	g.dirty, s.dirty = true, true
 	return true
@@ -117,25 +118,19 @@ func (s *routeSet) reorder() {
 	if len(s.fresh) == 0 && !s.removed {
 		return
 	}
-	live := func(g *group) bool { return len(g.fragments) > 0 && s.groups[g.key] == g }
-	fresh := s.fresh[:0]
-	for _, g := range s.fresh {
-		if live(g) {
-			fresh = append(fresh, g)
+	gone := func(g *group) bool { return g.gone }
+	s.ordered, s.fresh = slices.DeleteFunc(s.ordered, gone), slices.DeleteFunc(s.fresh, gone)
+	if n := len(s.fresh); n > 0 {
+		slices.SortFunc(s.fresh, compareGroups)
+		at := len(s.ordered)
+		s.ordered = append(s.ordered, s.fresh...)
+		for ; n > 0; n-- { // from the end on, each new group moves what follows it once
+			place, _ := slices.BinarySearchFunc(s.ordered[:at], s.fresh[n-1], compareGroups)
+			copy(s.ordered[place+n:], s.ordered[place:at])
+			s.ordered[place+n-1], at = s.fresh[n-1], place
 		}
 	}
-	slices.SortFunc(fresh, compareGroups)
-	merged := make([]*group, 0, len(s.ordered)+len(fresh))
-	for _, g := range s.ordered {
-		if !live(g) {
-			continue
-		}
-		for len(fresh) > 0 && compareGroups(fresh[0], g) < 0 {
-			merged, fresh = append(merged, fresh[0]), fresh[1:]
-		}
-		merged = append(merged, g)
-	}
-	s.ordered, s.fresh, s.removed = append(merged, fresh...), nil, false
+	s.fresh, s.removed = nil, false
 }
 
 // under returns the routes behind the prelude. The slice is the same until the set changes.
