@@ -44,6 +44,7 @@ type Compiler struct {
 	readers   map[snapshot.Ref]*readers
 	listed    map[snapshot.GroupKind]int
 	findings  findings
+	statuses  statuses
 	linker    *linker.Linker
 	linked    linker.Linked
 	endpoints *endpointTable
@@ -73,6 +74,7 @@ func New(o Options) *Compiler {
 		readers:   map[snapshot.Ref]*readers{},
 		listed:    map[snapshot.GroupKind]int{},
 		findings:  newFindings(o.Locate),
+		statuses:  newStatuses(),
 		linker:    linker.New(),
 		endpoints: newEndpointTable(),
 		emitter:   envoy.NewEmitter(envoy.Options{Version: o.EnvoyVersion}),
@@ -132,6 +134,7 @@ func (c *Compiler) Compile(s *snapshot.Snapshot) *Result {
 	if low.Answered != nil {
 		heard = slices.DeleteFunc(slices.Clone(heard), low.Answered)
 	}
+	r.Statuses = c.statuses.list()
 	r.Diagnostics = c.findings.list(r.Snapshot, changes, heard, refused, extending, c.linked.Diagnostics, out.Diagnostics)
 	c.last = s
 	if c.extended.snapshot != r.Snapshot {
@@ -289,6 +292,7 @@ func (c *Compiler) relower(s *snapshot.Snapshot, t target) linker.Change {
 	} else {
 		if o == nil {
 			c.findings.put(s, ref, nil)
+			c.statuses.put(ref, nil)
 			return edit
 		}
 		e.fragments = c.byKind[ref.GroupKind()].Lower(o, v)
@@ -297,10 +301,12 @@ func (c *Compiler) relower(s *snapshot.Snapshot, t target) linker.Change {
 	c.remember(e)
 	edit.New = e.fragments
 	var said []snapshot.Diagnostic
+	var status *ir.Status
 	if e.fragments != nil {
-		said = e.fragments.Diagnostics
+		said, status = e.fragments.Diagnostics, e.fragments.Status
 	}
 	c.findings.put(s, ref, said)
+	c.statuses.put(ref, status)
 	return edit
 }
 

@@ -33,6 +33,9 @@ type Result struct {
 	Changed []*ir.Unit
 	// Diagnostics of all stages, the snapshot's own findings included, sorted.
 	Diagnostics []snapshot.Diagnostic
+	// Statuses say what became of each object of Gateway API that is ours, sorted by object. One that says the same as in
+	// the last result keeps its pointer, and the slice is the same one where all do.
+	Statuses []*ir.Status
 	// Written is every field that an extension wrote.
 	Written [][]Written
 	Counts  Counts

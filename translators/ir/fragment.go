@@ -1,6 +1,10 @@
 package ir
 
-import "github.com/chancery-gateway/chancery/snapshot"
+import (
+	"slices"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+)
 
 // Fragments is what a front end made of one source object: everything it wants to be in the program, not yet joined with
 // what other objects want. It is a pure function of the object and of what the front end read for it.
@@ -17,6 +21,33 @@ type Fragments struct {
 	// Bootstrap is set by at most one object (the Module).
 	Bootstrap   *Bootstrap
 	Diagnostics []snapshot.Diagnostic
+	// Status is what became of the object, for kinds whose status says it; nil for others.
+	Status *Status
+}
+
+// Join adds the nodes and findings of another part of the same object, each once.
+func (f *Fragments) Join(part *Fragments) {
+	f.Hosts, f.Routes = append(f.Hosts, part.Hosts...), append(f.Routes, part.Routes...)
+	for _, c := range part.Clusters {
+		if !slices.ContainsFunc(f.Clusters, func(o *Cluster) bool { return o.Name == c.Name }) {
+			f.Clusters = append(f.Clusters, c)
+		}
+	}
+	for _, s := range part.Secrets {
+		if !slices.ContainsFunc(f.Secrets, func(o *Secret) bool { return o.Name == s.Name }) {
+			f.Secrets = append(f.Secrets, s)
+		}
+	}
+	for _, e := range part.EndpointSets {
+		if !slices.Contains(f.EndpointSets, e) {
+			f.EndpointSets = append(f.EndpointSets, e)
+		}
+	}
+	for _, d := range part.Diagnostics {
+		if !slices.Contains(f.Diagnostics, d) {
+			f.Diagnostics = append(f.Diagnostics, d)
+		}
+	}
 }
 
 // EndpointRequest asks for the endpoint set of one Service port. The set itself is made from the snapshot, past the linker.
@@ -107,8 +138,12 @@ type HostFragment struct {
 	// Closed says why the host must not be served (its certificate is unusable, say). A closed host keeps its name from
 	// wider hosts and answers 503: it fails closed.
 	Closed string
-	// Synthesized hosts are there only when no other is.
+	// Synthesized hosts are there only when no other is, but for Shared ones.
 	Synthesized bool
+	// Shared claims to one name that say the same stand side by side (Ingresses that name one host and one certificate).
+	Shared bool
+	// At is the field of the origin that makes the claim; "" for those of a Host.
+	At string
 }
 
 // HostPatternKind says how a route names the hosts that it wants to be on.
@@ -150,6 +185,10 @@ type RouteFragment struct {
 	Shadow bool
 	// Always fragments are served to insecure requests whatever the host's insecure action (ACME challenges).
 	Always bool
+	// Sole fragments are no branch of a split: of a Sole claim and others to one match, the oldest stands.
+	Sole bool
+	// At is the field of the origin that the fragment is from; "" for those of a Mapping.
+	At string
 	// Route is the whole route without Fraction, and without the :authority condition that Hosts implies.
 	Route *Route
 	// Authority is the :authority condition for hosts whose domain is wider than Hosts; nil when none is ever needed.

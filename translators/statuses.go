@@ -1,0 +1,118 @@
+package translators
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/translators/ir"
+)
+
+// statuses gathers what the front ends say became of each object, and counts the routes that are attached to each listener.
+// A change costs the objects whose status it changes, and a copy of the list.
+type statuses struct {
+	// said is what each lowering said, told the same with the counts.
+	said, told map[snapshot.Ref]*ir.Status
+	attached   map[listenerRef]int32
+	// dirty are the objects whose status is to be made anew.
+	dirty map[snapshot.Ref]struct{}
+	all   []*ir.Status
+}
+
+// listenerRef is one listener of a Gateway or ListenerSet.
+type listenerRef struct {
+	of   snapshot.Ref
+	name string
+}
+
+func newStatuses() statuses {
+	return statuses{said: map[snapshot.Ref]*ir.Status{}, told: map[snapshot.Ref]*ir.Status{}, attached: map[listenerRef]int32{}, dirty: map[snapshot.Ref]struct{}{}}
+}
+
+// put replaces what the lowering of ref said; nil for nothing.
+func (t *statuses) put(ref snapshot.Ref, now *ir.Status) {
+	old := t.said[ref]
+	if old == nil && now == nil {
+		return
+	}
+	t.count(old, -1)
+	t.count(now, 1)
+	t.dirty[ref] = struct{}{}
+	if now == nil {
+		delete(t.said, ref)
+	} else {
+		t.said[ref] = now
+	}
+}
+
+// count adds to the listeners that a route is attached to. A route that names one listener twice is attached once.
+func (t *statuses) count(route *ir.Status, by int32) {
+	if route == nil {
+		return
+	}
+	var seen []listenerRef
+	for i := range route.Parents {
+		p := &route.Parents[i]
+		for _, name := range p.Attached {
+			l := listenerRef{p.Parent.Ref(), name}
+			if slices.Contains(seen, l) {
+				continue
+			}
+			seen = append(seen, l)
+			t.dirty[l.of] = struct{}{}
+			if t.attached[l] += by; t.attached[l] == 0 {
+				delete(t.attached, l)
+			}
+		}
+	}
+}
+
+// list returns all statuses, sorted; those that say the same as before keep their pointers.
+func (t *statuses) list() []*ir.Status {
+	var fresh []*ir.Status
+	gone := map[snapshot.Ref]bool{} // from the list as it is
+	for ref := range t.dirty {
+		now, was := t.counted(t.said[ref]), t.told[ref]
+		if now == was || now != nil && was != nil && reflect.DeepEqual(now, was) {
+			continue
+		}
+		gone[ref] = true
+		if now == nil {
+			delete(t.told, ref)
+			continue
+		}
+		t.told[ref] = now
+		fresh = append(fresh, now)
+	}
+	clear(t.dirty)
+	if len(gone) == 0 {
+		return t.all
+	}
+	compare := func(a, b *ir.Status) int { return a.Object.Compare(b.Object) }
+	slices.SortFunc(fresh, compare)
+	merged := make([]*ir.Status, 0, len(t.all)+len(fresh))
+	for _, s := range t.all {
+		if gone[s.Object] {
+			continue
+		}
+		for len(fresh) > 0 && compare(fresh[0], s) < 0 {
+			merged, fresh = append(merged, fresh[0]), fresh[1:]
+		}
+		merged = append(merged, s)
+	}
+	t.all = append(merged, fresh...)
+	return t.all
+}
+
+// counted returns the status with the numbers of attached routes.
+func (t *statuses) counted(s *ir.Status) *ir.Status {
+	if s == nil || len(s.Listeners) == 0 {
+		return s
+	}
+	n := *s
+	n.Listeners = slices.Clone(s.Listeners)
+	for i := range n.Listeners {
+		n.Listeners[i].AttachedRoutes = t.attached[listenerRef{s.Object, n.Listeners[i].Name}]
+	}
+	return &n
+}
