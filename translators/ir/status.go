@@ -59,7 +59,9 @@ func (p ParentRef) Ref() snapshot.Ref {
 
 // ParentStatus is what became of a route at one parent, or of a policy at one ancestor.
 type ParentStatus struct {
-	Parent     ParentRef
+	Parent ParentRef
+	// Controller is the controllerName of the parent's GatewayClass: who speaks.
+	Controller string
 	Conditions []Condition
 	// Attached are the names of the parent's listeners that the route is attached to.
 	Attached []string
