@@ -30,6 +30,8 @@ var rules = []struct {
 		"a front end lowers source objects to IR; one that wrote Envoy protobufs would bypass the linker and the policies"},
 	{"translators/knative", []string{"snapshot", "translators/ir", "translators/emissary", "translators/knative"}, []string{"github.com/envoyproxy/go-control-plane"},
 		"a front end lowers source objects to IR; this one by way of the Mappings that they stand for"},
+	{"translators/ingress", []string{"snapshot", "translators/ir", "translators/emissary", "translators/ingress"}, []string{"github.com/envoyproxy/go-control-plane"},
+		"a front end lowers source objects to IR; this one by way of the Mappings and Hosts that they stand for"},
 	{"translators/linker", []string{"snapshot", "translators/ir", "translators/linker"}, []string{"github.com/envoyproxy/go-control-plane"},
 		"the linker joins fragments of every front end, so it must know none of them, and nothing of Envoy's encoding"},
 	{"translators/envoy", []string{"snapshot", "translators/ir", "translators/envoy"}, nil,

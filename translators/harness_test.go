@@ -19,6 +19,7 @@ import (
 	"github.com/chancery-gateway/chancery/snapshot/manifest"
 	"github.com/chancery-gateway/chancery/translators"
 	"github.com/chancery-gateway/chancery/translators/emissary"
+	"github.com/chancery-gateway/chancery/translators/ingress"
 )
 
 // pair is a self-signed certificate with its key, base64 of PEM as a Secret holds it.
@@ -84,9 +85,15 @@ func load(t testing.TB, file, text string) *snapshot.Snapshot {
 	return snapshot.Empty().Derive(objects, nil, findings)
 }
 
+// frontEnds are those of an installation with the defaults.
+func frontEnds() []translators.FrontEnd {
+	f := emissary.New(emissary.Options{})
+	return []translators.FrontEnd{f, ingress.New(f)}
+}
+
 func newCompiler() *translators.Compiler {
 	return translators.New(translators.Options{
-		FrontEnds: []translators.FrontEnd{emissary.New(emissary.Options{})},
+		FrontEnds: frontEnds(),
 		Locate:    func(o *snapshot.Object, d *snapshot.Diagnostic) { manifest.Resolve(o.Source, d) },
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/chancery-gateway/chancery/snapshot/manifest"
 	"github.com/chancery-gateway/chancery/translators"
 	"github.com/chancery-gateway/chancery/translators/emissary"
+	"github.com/chancery-gateway/chancery/translators/ingress"
 	"github.com/chancery-gateway/chancery/translators/knative"
 )
 
@@ -31,7 +32,7 @@ func (a *app) frontEnd() *emissary.FrontEnd {
 // newCompiler returns the compiler that the settings describe.
 func (a *app) newCompiler() *translators.Compiler {
 	front := a.frontEnd()
-	fronts := []translators.FrontEnd{front}
+	fronts := []translators.FrontEnd{front, ingress.New(front)}
 	if a.settings.Knative {
 		fronts = append(fronts, knative.New(front, a.settings.AmbassadorID))
 	}
@@ -57,7 +58,8 @@ func (a *app) newCompiler() *translators.Compiler {
 // frontEndKinds reports whether a front end reads the kind.
 func frontEndKinds() func(snapshot.GroupKind) bool {
 	known := map[snapshot.GroupKind]bool{}
-	for _, k := range emissary.New(emissary.Options{}).Kinds() {
+	front := emissary.New(emissary.Options{})
+	for _, k := range append(front.Kinds(), ingress.New(front).Kinds()...) {
 		known[k] = true
 	}
 	return func(k snapshot.GroupKind) bool { return known[k] }

@@ -25,7 +25,7 @@ func (f *FrontEnd) Ambient(v *snapshot.View) *ir.Fragments {
 		l.probe(p)
 	}
 	for o := range v.List(api.KindHost) {
-		if f.owns(o) {
+		if f.Owns(o) {
 			return out
 		}
 	}

@@ -89,7 +89,7 @@ func checkBalancer(b *api.LoadBalancer) (*balancer, error) {
 	return nil, fmt.Errorf("unknown policy %q: round_robin, least_request, ring_hash and maglev are known", b.Policy)
 }
 
-// checkService warns when the Service behind an endpoint set, or its port, does not exist.
+// checkService warns when the Service behind a cluster, or its port, does not exist.
 func (l *lowering) checkService(namespace, name string, port uint32) {
 	o := l.v.Get(snapshot.KindService, namespace, name)
 	if o == nil {
@@ -97,7 +97,7 @@ func (l *lowering) checkService(namespace, name string, port uint32) {
 		return
 	}
 	s, ok := o.Spec.(*snapshot.Service)
-	if !ok {
+	if !ok || s.Type == "ExternalName" {
 		return
 	}
 	var known []string

@@ -147,6 +147,9 @@ func (l *lowering) discover(c *ir.Cluster, u upstream, kind string, svc service)
 		return
 	}
 	c.DNSFamily = l.dnsFamily(u)
+	if l.derived != nil && l.derived.Checked && c.Service != "" {
+		l.checkService(c.Namespace, c.Service, svc.port)
+	}
 }
 
 // discoverByConsul takes the endpoints that the source found by way of the resolver.

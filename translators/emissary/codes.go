@@ -45,7 +45,7 @@ var (
 	codeClusterHealth = snapshot.NewCode("CH-CLUSTER-008", "Health checks have no effect here",
 		"Active health checks need a resolver that knows endpoints.", "Set resolver: endpoint.")
 	codeClusterMissing = snapshot.NewCode("CH-CLUSTER-009", "The Service does not exist",
-		"The endpoint resolver found no Service of this name; the route answers 503 until there is one.", "Create the Service or correct the name.")
+		"There is no Service of this name, or it has no such port; the route answers 503 until there is.", "Create the Service, or correct the name or the port.")
 )
 
 // Codes of findings about Hosts.

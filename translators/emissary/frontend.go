@@ -95,7 +95,7 @@ func (*FrontEnd) Kinds() []snapshot.GroupKind {
 
 // Lower turns one object into fragments, or returns nil for an object of another installation.
 func (f *FrontEnd) Lower(o *snapshot.Object, v *snapshot.View) *ir.Fragments {
-	if !f.owns(o) {
+	if !f.Owns(o) {
 		return nil
 	}
 	l := lowerings.Get().(*lowering)
@@ -140,24 +140,8 @@ func (f *FrontEnd) Lower(o *snapshot.Object, v *snapshot.View) *ir.Fragments {
 	return l.out
 }
 
-// LowerMapping lowers a Mapping that an object of another kind stands for: fragments and findings are that object's, name
-// tells the routes of one object apart.
-func (f *FrontEnd) LowerMapping(o *snapshot.Object, name string, spec *api.MappingSpec, v *snapshot.View) *ir.Fragments {
-	l := lowerings.Get().(*lowering)
-	defer lowerings.Put(l)
-	as := *o
-	as.Spec = spec
-	l.begin(f, &as, v)
-	l.set = f.module(v)
-	l.mapping(spec)
-	for _, r := range l.out.Routes {
-		r.Origin, r.Route.Name = o, o.Namespace+"/"+o.Name+"-"+name
-	}
-	return l.out
-}
-
-// owns reports whether the object is for this installation.
-func (f *FrontEnd) owns(o *snapshot.Object) bool {
+// Owns reports whether the object is for this installation.
+func (f *FrontEnd) Owns(o *snapshot.Object) bool {
 	if f.options.SingleNamespace && o.Namespace != f.options.Namespace {
 		return false
 	}
@@ -212,6 +196,8 @@ type lowering struct {
 	upstreamService service
 	// refs is the origin list; nodes share it.
 	refs []ir.Origin
+	// derived is set while the object is of another kind, which stands for a Mapping.
+	derived *Derived
 	// scratch is room for keys that are built byte by byte.
 	scratch [512]byte
 }
@@ -222,7 +208,7 @@ var lowerings = sync.Pool{New: func() any { return new(lowering) }}
 // begin sets up everything but scratch.
 func (l *lowering) begin(f *FrontEnd, o *snapshot.Object, v *snapshot.View) {
 	l.f, l.o, l.v, l.set, l.out = f, o, v, nil, &ir.Fragments{}
-	l.failed, l.upstreamService, l.refs = false, service{}, nil
+	l.failed, l.upstreamService, l.refs, l.derived = false, service{}, nil, nil
 }
 
 func (l *lowering) report(s snapshot.Severity, c *snapshot.Code, path, message, help string) {

@@ -137,7 +137,7 @@ func (l *lowering) hostTLS(h *ir.HostFragment, spec *api.HostSpec) {
 		return
 	default:
 		o := l.v.Get(api.KindTLSContext, l.o.Namespace, l.o.Name+"-context")
-		if o != nil && l.f.owns(o) {
+		if o != nil && l.f.Owns(o) {
 			context := o.Spec.(*api.TLSContextSpec)
 			t = l.contextSettings(o, context)
 			if !l.fits(h, spec, secret, &t, o, context) {

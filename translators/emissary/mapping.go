@@ -25,13 +25,14 @@ func (l *lowering) mapping(spec *api.MappingSpec) {
 		precedence = *spec.Precedence
 	}
 	redirect := spec.HostRedirect
+	answered := l.derived != nil && l.derived.Status != 0
 	if redirect && spec.Shadow {
 		l.warn(codeMappingRedirect, "spec.host_redirect", "ignored: the Mapping is a shadow", "remove one of shadow and host_redirect")
 		redirect = false
 	}
 	if redirect {
 		r.Redirect = l.redirect(spec)
-	} else {
+	} else if !answered {
 		l.strayRedirects(spec)
 		r.Forward = l.forward(r, spec)
 	}
@@ -51,8 +52,11 @@ func (l *lowering) mapping(spec *api.MappingSpec) {
 	if r.Forward != nil {
 		l.linkerd(r, spec)
 	}
+	if l.derived != nil {
+		l.derive(frag)
+	}
 	frag.Group = groupKey(pattern, &r.Match, precedence, l.scratch[:0])
-	frag.Order = orderKey(pattern, authority, &r.Match, precedence, l.scratch[:0])
+	frag.Order = orderKey(pattern, frag.Authority, &r.Match, precedence, l.scratch[:0])
 	l.out.Routes = append(l.out.Routes, frag)
 }
 

@@ -236,6 +236,7 @@ func groupKey(p ir.HostPattern, m *ir.Match, precedence int64, buf []byte) strin
 			e.text(list[i].Name)
 			e.text(string(list[i].Kind))
 			e.text(list[i].Value)
+			e.flag(list[i].Invert)
 		}
 	}
 	return string(e)
@@ -285,6 +286,9 @@ func orderKey(p ir.HostPattern, authority *ir.ValueMatch, m *ir.Match, precedenc
 // specificity is the weight of one condition: an exact value counts more than a part, and a part more than an expression,
 // whose length is only added up to break ties.
 func specificity(m *ir.ValueMatch, regexes *int) int {
+	if m.Invert {
+		return 0 // an exception says nothing of what is wanted
+	}
 	switch m.Kind {
 	case ir.ValueExact:
 		return len(m.Name) + len(m.Value) + 1

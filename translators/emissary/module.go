@@ -67,7 +67,7 @@ const defaultTimeout = 3000
 func (f *FrontEnd) module(v *snapshot.View) *settings {
 	var of *snapshot.Object
 	for o := range v.List(api.KindModule) {
-		if o.Name == moduleName && f.owns(o) {
+		if o.Name == moduleName && f.Owns(o) {
 			of = o
 			break
 		}

@@ -25,13 +25,13 @@ func (l *lowering) resolver(name string) (kind string, of *snapshot.Object) {
 		return kind, nil
 	}
 	for _, k := range resolverKinds {
-		if o := l.v.Get(k, l.o.Namespace, name); o != nil && l.f.owns(o) {
+		if o := l.v.Get(k, l.o.Namespace, name); o != nil && l.f.Owns(o) {
 			return k.Kind, o
 		}
 	}
 	for _, k := range resolverKinds {
 		for o := range l.v.List(k) {
-			if o.Name == name && l.f.owns(o) {
+			if o.Name == name && l.f.Owns(o) {
 				return k.Kind, o
 			}
 		}
@@ -42,7 +42,7 @@ func (l *lowering) resolver(name string) (kind string, of *snapshot.Object) {
 // Consul returns the ConsulResolver by which a Mapping or TCPMapping finds its service, and the service's name in Consul; nil
 // for an object that needs no Consul.
 func (f *FrontEnd) Consul(s *snapshot.Snapshot, o *snapshot.Object) (of *snapshot.Object, service string) {
-	if !f.owns(o) {
+	if !f.Owns(o) {
 		return nil, ""
 	}
 	var text, name string

@@ -14,7 +14,7 @@ import (
 func (f *FrontEnd) claims(v *snapshot.View, k snapshot.GroupKind) []*snapshot.Object {
 	var out []*snapshot.Object
 	for o := range v.List(k) {
-		if f.owns(o) {
+		if f.Owns(o) {
 			out = append(out, o)
 		}
 	}

@@ -65,13 +65,13 @@ func (l *lowering) idleTimeout(text string) *int64 {
 // the name (the linker takes that Host's) or none does.
 func (l *lowering) serverTLS(sni string) *ir.DownstreamTLS {
 	for o := range l.v.List(api.KindHost) {
-		if h, ok := o.Spec.(*api.HostSpec); ok && l.f.owns(o) && wantsTLS(h) && covers(h.Hostname, sni) {
+		if h, ok := o.Spec.(*api.HostSpec); ok && l.f.Owns(o) && wantsTLS(h) && covers(h.Hostname, sni) {
 			return nil
 		}
 	}
 	for o := range l.v.List(api.KindTLSContext) {
 		s, ok := o.Spec.(*api.TLSContextSpec)
-		if !ok || !l.f.owns(o) {
+		if !ok || !l.f.Owns(o) {
 			continue
 		}
 		for _, name := range s.Hosts {
@@ -114,7 +114,7 @@ func (l *lowering) tcpListener(address string, port int64) *ir.ListenerFragment 
 	tls := false
 	for o := range l.v.List(api.KindTCPMapping) {
 		s, ok := o.Spec.(*api.TCPMappingSpec)
-		if ok && l.f.owns(o) && s.Port == port && cmp.Or(s.Address, l.f.options.BindAddress) == address && s.Host != "" && s.Host != "*" {
+		if ok && l.f.Owns(o) && s.Port == port && cmp.Or(s.Address, l.f.options.BindAddress) == address && s.Host != "" && s.Host != "*" {
 			tls = true
 			break
 		}

@@ -245,7 +245,7 @@ func (l *lowering) tlsContext(spec *api.TLSContextSpec) {
 // elsewhere, or, for "name.namespace", the one there. The error says why there is none.
 func (l *lowering) findContext(name string) (*snapshot.Object, *api.TLSContextSpec, error) {
 	get := func(namespace, name string) (*snapshot.Object, *api.TLSContextSpec) {
-		if o := l.v.Get(api.KindTLSContext, namespace, name); o != nil && l.f.owns(o) {
+		if o := l.v.Get(api.KindTLSContext, namespace, name); o != nil && l.f.Owns(o) {
 			return o, o.Spec.(*api.TLSContextSpec)
 		}
 		return nil, nil
@@ -257,7 +257,7 @@ func (l *lowering) findContext(name string) (*snapshot.Object, *api.TLSContextSp
 	}
 	var found []*snapshot.Object
 	for o := range l.v.List(api.KindTLSContext) {
-		if o.Name == name && l.f.owns(o) {
+		if o.Name == name && l.f.Owns(o) {
 			found = append(found, o)
 		}
 	}

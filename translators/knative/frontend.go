@@ -129,8 +129,10 @@ func (f *FrontEnd) Lower(o *snapshot.Object, v *snapshot.View) *ir.Fragments {
 				for h, host := range rule.Hosts {
 					spec := *spec
 					spec.Hostname = host
-					one := f.mappings.LowerMapping(o, fmt.Sprintf("%d-%d-%d-%d", i, j, k, h), &spec, v)
-					join(out, one, fmt.Sprintf("%s.splits[%d]", at, k))
+					one := f.mappings.LowerMapping(o, &emissary.Derived{
+						Name: fmt.Sprintf("%d-%d-%d-%d", i, j, k, h), Spec: &spec, At: fmt.Sprintf("%s.splits[%d]", at, k),
+					}, v)
+					out.Join(one)
 				}
 			}
 		}
@@ -215,30 +217,4 @@ func servicePort(v *snapshot.View, namespace, name string, text json.RawMessage)
 		}
 	}
 	return 0, fmt.Errorf("no port of Service %s/%s is named %q", namespace, name, named)
-}
-
-// join adds what a Mapping became, whose findings are about the split that it stands for.
-func join(out, one *ir.Fragments, at string) {
-	out.Routes = append(out.Routes, one.Routes...)
-	for _, c := range one.Clusters { // hosts share them
-		if !slices.ContainsFunc(out.Clusters, func(o *ir.Cluster) bool { return o.Name == c.Name }) {
-			out.Clusters = append(out.Clusters, c)
-		}
-	}
-	for _, s := range one.Secrets {
-		if !slices.ContainsFunc(out.Secrets, func(o *ir.Secret) bool { return o.Name == s.Name }) {
-			out.Secrets = append(out.Secrets, s)
-		}
-	}
-	for _, e := range one.EndpointSets {
-		if !slices.Contains(out.EndpointSets, e) {
-			out.EndpointSets = append(out.EndpointSets, e)
-		}
-	}
-	for _, d := range one.Diagnostics {
-		d.Path = at
-		if !slices.Contains(out.Diagnostics, d) {
-			out.Diagnostics = append(out.Diagnostics, d)
-		}
-	}
 }

@@ -51,10 +51,16 @@ var (
 	codeSecureClearText = snapshot.NewCode("CH-LINK-014", "clear-text host on a secure TLS listener",
 		"The Listener terminates TLS and calls all requests secure; a Host without TLS cannot be served there without opening clear text.",
 		"Give the Host a tlsSecret, or the Listener securityModel XFP.")
+	codeMatchTaken = snapshot.NewCode("CH-LINK-015", "match already claimed",
+		"An Ingress and another object claim the same host and path; requests are not shared between them, the oldest claim stands.",
+		"Change the host or path of one of them.")
 )
 
 // hostField is the field to blame for where a route attaches.
 func hostField(f *ir.RouteFragment) string {
+	if f.At != "" {
+		return f.At
+	}
 	switch f.Hosts.Kind {
 	case ir.HostGlob, ir.HostRegex:
 		return "spec.hostname"

@@ -1,6 +1,7 @@
 package linker
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -224,6 +225,6 @@ func (n *hostPlan) addOrigin(h *ir.HostFragment) {
 
 func (p *httpPlan) find(h *ir.HostFragment, s snapshot.Severity, c *snapshot.Code, path, message, help string) {
 	if h.Origin != nil {
-		p.topology.findings = append(p.topology.findings, h.Origin.About(s, c, path, message, help))
+		p.topology.findings = append(p.topology.findings, h.Origin.About(s, c, cmp.Or(h.At, path), message, help))
 	}
 }

@@ -83,17 +83,27 @@ func (l *Linker) Link(changes []Change) Linked {
 // idle are the objects of which nothing is on any listener: what only they want is left out of the program.
 func (l *Linker) idle() map[snapshot.Ref]bool {
 	out := make(map[snapshot.Ref]bool, len(l.topology.idle)+len(l.routes.unattached))
-	for r := range l.topology.idle {
-		out[r] = true
+	for r, idle := range l.topology.idle {
+		if idle && !l.routed(r, "") {
+			out[r] = true
+		}
 	}
 	for f := range l.routes.unattached {
 		if f.Origin == nil {
 			continue
 		}
-		all := l.fragments[f.Origin.Ref]
-		out[f.Origin.Ref] = all != nil && !slices.ContainsFunc(all.Routes, func(o *ir.RouteFragment) bool { return l.routes.attached[o] > 0 })
+		r := f.Origin.Ref
+		if idle, is := l.topology.idle[r]; (idle || !is) && !l.routed(r, "") {
+			out[r] = true
+		}
 	}
 	return out
+}
+
+// routed reports whether some host has a route of the object, of this field of it where one is named.
+func (l *Linker) routed(r snapshot.Ref, at string) bool {
+	all := l.fragments[r]
+	return all == nil || slices.ContainsFunc(all.Routes, func(o *ir.RouteFragment) bool { return (at == "" || o.At == at) && l.routes.attached[o] > 0 })
 }
 
 func (l *Linker) apply(c Change) {
@@ -107,7 +117,7 @@ func (l *Linker) apply(c Change) {
 	} else {
 		l.fragments[c.Ref] = now
 	}
-	if len(old.Listeners)+len(now.Listeners)+len(old.Hosts)+len(now.Hosts)+len(old.TCPRoutes)+len(now.TCPRoutes) > 0 {
+	if len(old.Listeners)+len(now.Listeners)+len(old.Hosts)+len(now.Hosts)+len(old.TCPRoutes)+len(now.TCPRoutes)+len(old.Sections)+len(now.Sections) > 0 {
 		l.topologyDirty = true
 	}
 	if old.Bootstrap != now.Bootstrap {
@@ -151,8 +161,11 @@ func (l *Linker) diagnostics() []snapshot.Diagnostic {
 		out = append(out, s.findings...)
 	}
 	for f := range l.routes.unattached {
-		if f.Hosts.Kind == ir.HostEvery {
-			continue // a probe: without hosts there is nothing to miss
+		if f.Hosts.Kind == ir.HostEvery || f.Section != "" {
+			continue // a probe: without hosts there is nothing to miss; or a route whose section is not served, of which that tells
+		}
+		if f.At != "" && l.routed(f.Origin.Ref, f.At) {
+			continue // the field has several routes, of which another is served
 		}
 		out = blame(out, f, snapshot.Warning, codeUnattached, hostField(f), unattachedMessage(f),
 			"create a Host whose hostname and mappingSelector take it, or change the Mapping's hostname or labels")

@@ -1,6 +1,7 @@
 package linker
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -122,7 +123,7 @@ func (v *variants) plain(f *ir.RouteFragment, authority bool) *ir.Route {
 }
 
 func (v *variants) split(fragments []*ir.RouteFragment, authority bool) ([]*ir.Route, []snapshot.Diagnostic) {
-	var findings []snapshot.Diagnostic
+	fragments, findings := withoutYounger(fragments)
 	var live, shadows []*ir.RouteFragment
 	for _, f := range fragments {
 		if f.Shadow {
@@ -169,6 +170,26 @@ func (v *variants) split(fragments []*ir.RouteFragment, authority bool) ([]*ir.R
 		routes = append(routes, &dead)
 	}
 	return routes, findings
+}
+
+// withoutYounger settles the claims of Sole fragments to the match: the oldest claim stands. Shadows claim nothing.
+func withoutYounger(fragments []*ir.RouteFragment) ([]*ir.RouteFragment, []snapshot.Diagnostic) {
+	if !slices.ContainsFunc(fragments, func(f *ir.RouteFragment) bool { return f.Sole }) {
+		return fragments, nil
+	}
+	claims := slices.DeleteFunc(slices.Clone(fragments), func(f *ir.RouteFragment) bool { return f.Shadow })
+	first := claims[oldest(claims, func(f *ir.RouteFragment) *snapshot.Object { return f.Origin })]
+	var kept []*ir.RouteFragment
+	var findings []snapshot.Diagnostic
+	for _, f := range fragments {
+		if f.Shadow || f == first || !f.Sole && !first.Sole {
+			kept = append(kept, f)
+			continue
+		}
+		findings = blame(findings, f, snapshot.Error, codeMatchTaken, cmp.Or(f.At, "spec.prefix"), fmt.Sprintf("%s has the same host and path already", nameOf(first.Origin)),
+			"change the host or path of one of them")
+	}
+	return kept, findings
 }
 
 // withoutMixed keeps either the redirect or the forwarding branches, whichever comes first: the two cannot share a match.

@@ -1,6 +1,7 @@
 package linker
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -68,21 +69,24 @@ func (l *Linker) rebuildTopology() {
 			standing[h] = true
 		}
 	}
-	l.assignSets(&t, slices.DeleteFunc(slices.Clone(hosts), func(h *ir.HostFragment) bool { return bound[h] && !standing[h] }), old.setOf)
+	l.assignSets(&t, slices.DeleteFunc(slices.Clone(hosts), func(h *ir.HostFragment) bool { return bound[h] && !standing[h] }), old.setOf, tcp)
 	for i, lf := range listeners {
 		l.attachListener(&t, lf, settled[i], tcp)
 	}
-	for _, f := range tcp {
-		if !t.proxied[f] && f.Origin != nil {
-			t.idle[f.Origin.Ref] = true
+	busy := map[snapshot.Ref]bool{}
+	note := func(o *snapshot.Object, used bool) {
+		if o != nil {
+			busy[o.Ref] = busy[o.Ref] || used
+			t.idle[o.Ref] = !busy[o.Ref]
 		}
 	}
+	for _, f := range tcp {
+		note(f.Origin, t.proxied[f])
+	}
 	for _, h := range hosts {
-		if !bound[h] && h.Origin != nil {
-			t.idle[h.Origin.Ref] = true
-		}
+		note(h.Origin, bound[h])
 		if !bound[h] && h.Origin != nil && !h.Synthesized {
-			t.findings = append(t.findings, h.Origin.About(snapshot.Warning, codeNoListener, "",
+			t.findings = append(t.findings, h.Origin.About(snapshot.Warning, codeNoListener, h.At,
 				fmt.Sprintf("no Listener takes the Host, so %q is served nowhere", h.Domain), "create a Listener whose hostBinding selects it"))
 		}
 	}
@@ -93,13 +97,17 @@ func (l *Linker) rebuildTopology() {
 	l.topology = t
 }
 
-// activeHosts drops synthesized hosts where there is a real one.
+// activeHosts drops synthesized hosts where there is a real one. Shared ones are an Ingress' own: they keep nobody else from
+// being served, but for their name.
 func (l *Linker) activeHosts() []*ir.HostFragment {
 	hosts := sortedFragments(l, func(f *ir.Fragments) []*ir.HostFragment { return f.Hosts })
-	if slices.ContainsFunc(hosts, func(h *ir.HostFragment) bool { return !h.Synthesized }) {
-		hosts = slices.DeleteFunc(hosts, func(h *ir.HostFragment) bool { return h.Synthesized })
+	named := map[string]bool{}
+	real := false
+	for _, h := range hosts {
+		real = real || !h.Synthesized && !h.Shared
+		named[h.Domain] = named[h.Domain] || !h.Synthesized && h.Closed == ""
 	}
-	return hosts
+	return slices.DeleteFunc(hosts, func(h *ir.HostFragment) bool { return h.Synthesized && (real || named[h.Domain]) })
 }
 
 // activeListeners settles claims to one address and port. Synthesized listeners yield without a word.
@@ -149,8 +157,9 @@ func hostID(h *ir.HostFragment) string {
 	return h.Origin.Ref.String() + "\x00" + h.Domain
 }
 
-// assignSets finds or makes the route set of every host and drops those that no host uses any more.
-func (l *Linker) assignSets(t *topology, hosts []*ir.HostFragment, last map[string]*routeSet) {
+// assignSets finds or makes the route set of every host and section, plans the sections, and drops the sets that nobody uses
+// any more.
+func (l *Linker) assignSets(t *topology, hosts []*ir.HostFragment, last map[string]*routeSet, tcp []*ir.TCPRouteFragment) {
 	keys := make([]string, len(hosts))
 	buckets := make([][]*bucket, len(hosts))
 	claimed := map[string]bool{}
@@ -170,6 +179,7 @@ func (l *Linker) assignSets(t *topology, hosts []*ir.HostFragment, last map[stri
 			t.sets = append(t.sets, s)
 		}
 	}
+	l.planSections(t, tcp, used)
 	for _, s := range l.routes.sets {
 		if !used[s] {
 			l.routes.drop(s)
@@ -239,12 +249,19 @@ func (l *Linker) settleHosts(t *topology, lf *ir.ListenerFragment, hosts []*ir.H
 			out = append(out, h)
 			continue
 		}
-		if h.Origin != nil {
-			t.findings = append(t.findings, h.Origin.About(snapshot.Error, codeHostTaken, "spec.hostname",
+		if h.Origin != nil && !sameClaim(h, winner) {
+			t.findings = append(t.findings, h.Origin.About(snapshot.Error, codeHostTaken, cmp.Or(h.At, "spec.hostname"),
 				fmt.Sprintf("%s claims %q on listener %s already", nameOf(winner.Origin), h.Domain, lf.Name), "remove one of the Hosts, or bind them to different Listeners"))
 		}
 	}
 	return out
+}
+
+// sameClaim reports whether two shared claims to one name differ in nothing but in who makes them.
+func sameClaim(a, b *ir.HostFragment) bool {
+	x, y := *a, *b
+	x.Origin, y.Origin, x.At, y.At = nil, nil, "", ""
+	return a.Shared && b.Shared && reflect.DeepEqual(&x, &y)
 }
 
 // reuseListeners keeps the pointers of listeners and chains that are as before, so that they are not emitted again.
