@@ -10,6 +10,7 @@ import (
 // what other objects want. It is a pure function of the object and of what the front end read for it.
 type Fragments struct {
 	Listeners []*ListenerFragment
+	Sections  []*SectionFragment
 	Hosts     []*HostFragment
 	Routes    []*RouteFragment
 	TCPRoutes []*TCPRouteFragment
@@ -101,6 +102,28 @@ type ListenerFragment struct {
 	Synthesized bool
 }
 
+// SectionFragment is one listener of a Gateway: a way in for one host name on one address and port. All sections of one
+// address and port share a listener of Envoy; each serves the routes that name it and no other's. No two of one port may
+// have the same hostname and both read TLS, or both not; who makes them sees to that.
+type SectionFragment struct {
+	Origin *snapshot.Object
+	// Name is unique; routes name it.
+	Name    string
+	Address string
+	Port    uint32
+	// Hostname is an exact name, "*.suffix" or "*"; lower case.
+	Hostname string
+	// ReadTLS takes connections with TLS, by their server name. TLS terminates it; nil passes it through.
+	ReadTLS bool
+	TLS     *DownstreamTLS
+	// HTTP is the template of the chain that serves HTTP (RouteConfig empty); nil for TCP.
+	HTTP *HTTPChain
+	// TCPStatPrefix and TCPAccessLogs are those of its TCP chains.
+	TCPStatPrefix string
+	TCPAccessLogs []AccessLog
+	BufferLimit   uint32
+}
+
 // HostBinding selects Hosts for a listener: all conditions must hold.
 type HostBinding struct {
 	// Namespace is "" for all namespaces, else the one that the Host must be in.
@@ -171,6 +194,9 @@ type HostPattern struct {
 // RouteFragment is one branch of a route: fragments of one virtual host with equal Group are branches of one split.
 type RouteFragment struct {
 	Origin *snapshot.Object
+	// Section names the section that the route is on; "" for one that Hosts take. Hosts is a glob then, and no wider than the
+	// section's hostname; labels, weight and Authority say nothing: Group is the route's own.
+	Section string
 	// Hosts says which virtual hosts it wants; Labels are what host selectors look at.
 	Hosts  HostPattern
 	Labels map[string]string
@@ -197,9 +223,15 @@ type RouteFragment struct {
 
 // TCPRouteFragment is one branch of a TCP route.
 type TCPRouteFragment struct {
-	Origin  *snapshot.Object
-	Address string
-	Port    uint32
+	Origin *snapshot.Object
+	// Section names the section that the route is on; "" for one of Address and Port. With a section the TLS is that one's, and
+	// of several routes with one SNI the one whose Order is the lexically greatest counts.
+	Section string
+	Order   string
+	// Clusters are the targets of a route that divides its connections itself; Weight and Cluster say nothing then.
+	Clusters []WeightedCluster
+	Address  string
+	Port     uint32
 	// SNI is the server name to match; "" for every connection. TLS terminates it: the front end's own choice (a TLSContext),
 	// or nil to take the TLS of the attached Host whose domain covers SNI.
 	SNI string

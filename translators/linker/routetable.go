@@ -10,6 +10,8 @@ import (
 // routeTable indexes all route fragments by host pattern and by label, and keeps the route sets made from them.
 type routeTable struct {
 	buckets map[pattern]*bucket
+	// sections are the routes of each section, which no host takes.
+	sections map[string]sectionTable
 	// expressions are the buckets of regular expressions, which every host without selector takes.
 	expressions map[pattern]*bucket
 	// labels lists fragments by "key\x00value", for hosts that select by label.
@@ -43,6 +45,7 @@ type bucket struct {
 func newRouteTable() routeTable {
 	t := routeTable{
 		buckets:     map[pattern]*bucket{},
+		sections:    map[string]sectionTable{},
 		expressions: map[pattern]*bucket{},
 		labels:      map[string]map[*ir.RouteFragment]struct{}{},
 		sets:        map[string]*routeSet{},
@@ -85,6 +88,7 @@ func (t *routeTable) prune() {
 			delete(t.expressions, p)
 		}
 	}
+	t.pruneSections()
 }
 
 func patternOf(f *ir.RouteFragment) pattern {
@@ -103,13 +107,15 @@ func pairs(f *ir.RouteFragment) []string {
 }
 
 func (t *routeTable) add(f *ir.RouteFragment) {
-	p := patternOf(f)
-	b := t.bucket(p)
+	b := t.bucketOf(f)
 	t.patternsChanged = t.patternsChanged || len(b.fragments) == 0
 	b.fragments[f] = struct{}{}
 	t.unattached[f] = struct{}{}
 	for _, s := range b.sets {
 		t.attach(s, f)
+	}
+	if f.Section != "" {
+		return
 	}
 	for _, pair := range pairs(f) {
 		posting := t.labels[pair]
@@ -131,12 +137,16 @@ func (t *routeTable) add(f *ir.RouteFragment) {
 	}
 }
 
-func (t *routeTable) remove(f *ir.RouteFragment) {
-	p := patternOf(f)
-	b := t.buckets[p]
-	if b == nil {
-		return
+// bucketOf returns the bucket that the fragment belongs into.
+func (t *routeTable) bucketOf(f *ir.RouteFragment) *bucket {
+	if f.Section != "" {
+		return t.sectionBucket(f)
 	}
+	return t.bucket(patternOf(f))
+}
+
+func (t *routeTable) remove(f *ir.RouteFragment) {
+	b := t.bucketOf(f)
 	delete(b.fragments, f)
 	for _, s := range b.sets {
 		t.detach(s, f)

@@ -16,7 +16,7 @@ func (l *Linker) attachTCP(t *topology, lf *ir.ListenerFragment, out *ir.Listene
 	names = map[string]bool{}
 	groups := map[string][]*ir.TCPRouteFragment{}
 	for _, f := range tcp {
-		if f.Port == lf.Port && (f.Address == "" || f.Address == lf.Address) {
+		if f.Section == "" && f.Port == lf.Port && (f.Address == "" || f.Address == lf.Address) {
 			groups[f.SNI] = append(groups[f.SNI], f)
 		}
 	}
