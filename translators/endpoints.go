@@ -49,22 +49,7 @@ func touched(changes []snapshot.Change) map[service]bool {
 // update brings the sets up to date and returns them sorted by name; the slice is the same while nothing changed.
 func (t *endpointTable) update(s *snapshot.Snapshot, requests []*ir.EndpointRequest, changes []snapshot.Change) []*ir.EndpointSet {
 	t.made = 0
-	if !slices.Equal(requests, t.requests) {
-		t.stale = true
-		t.requests = requests
-		clear(t.wanted)
-		keep := make(map[string]*ir.EndpointSet, len(requests))
-		for _, r := range requests {
-			k := service{r.Namespace, r.Service}
-			t.wanted[k] = append(t.wanted[k], r)
-			if have := t.sets[r.Name]; have != nil {
-				keep[r.Name] = have
-			} else {
-				keep[r.Name] = t.make(s, r)
-			}
-		}
-		t.sets = keep
-	}
+	t.request(s, requests)
 	t.refresh(s, changes)
 	if t.stale {
 		t.stale = false
@@ -74,6 +59,42 @@ func (t *endpointTable) update(s *snapshot.Snapshot, requests []*ir.EndpointRequ
 		}
 	}
 	return t.list
+}
+
+// request takes up what is asked for, sorted by name. What begins and ends as before costs a look at a pointer.
+func (t *endpointTable) request(s *snapshot.Snapshot, requests []*ir.EndpointRequest) {
+	old, now := t.requests, requests
+	for len(old) > 0 && len(now) > 0 && old[0] == now[0] {
+		old, now = old[1:], now[1:]
+	}
+	for len(old) > 0 && len(now) > 0 && old[len(old)-1] == now[len(now)-1] {
+		old, now = old[:len(old)-1], now[:len(now)-1]
+	}
+	if len(old)+len(now) == 0 {
+		return
+	}
+	t.stale, t.requests = true, requests
+	had := make(map[string]*ir.EndpointRequest, len(old))
+	for _, r := range old {
+		had[r.Name] = r
+		k := service{r.Namespace, r.Service}
+		if left := slices.DeleteFunc(t.wanted[k], func(o *ir.EndpointRequest) bool { return o == r }); len(left) > 0 {
+			t.wanted[k] = left
+		} else {
+			delete(t.wanted, k)
+		}
+	}
+	for _, r := range now {
+		k := service{r.Namespace, r.Service}
+		t.wanted[k] = append(t.wanted[k], r)
+		if was := had[r.Name]; was == nil || *was != *r {
+			t.sets[r.Name] = t.make(s, r)
+		}
+		delete(had, r.Name)
+	}
+	for name := range had {
+		delete(t.sets, name)
+	}
 }
 
 // refresh makes the sets of the Services that changed anew and returns those that differ from before.

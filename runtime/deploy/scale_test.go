@@ -191,7 +191,7 @@ func TestAtScale(t *testing.T) {
 func parallelApplies(t *testing.T, g *gateway, author *author, there int) {
 	t.Helper()
 	const name = "chancery_admission_review_seconds_"
-	seconds, count, compiles := g.metric(name+"sum"), g.metric(name+"count"), g.metric("chancery_admission_compiles_total")
+	seconds, count, compiles, cpu := g.metric(name+"sum"), g.metric(name+"count"), g.metric("chancery_admission_compiles_total"), g.metric("process_cpu_seconds_total")
 	took := make([]time.Duration, 50)
 	var working sync.WaitGroup
 	for i := range took {
@@ -209,10 +209,13 @@ func parallelApplies(t *testing.T, g *gateway, author *author, there int) {
 	}
 	working.Wait()
 	n := g.metric(name+"count") - count
-	t.Logf("50 parallel applies at %d Mappings: %s; %v reviews of %.2f ms on average, waiting included, with %v compiles", there, median(took), n,
-		1000*(g.metric(name+"sum")-seconds)/n, g.metric("chancery_admission_compiles_total")-compiles)
+	t.Logf("50 parallel applies at %d Mappings: %s; %v reviews of %.2f ms on average, waiting included, with %v compiles; the program used %.2f s of CPU", there, median(took), n,
+		1000*(g.metric(name+"sum")-seconds)/n, g.metric("chancery_admission_compiles_total")-compiles, g.metric("process_cpu_seconds_total")-cpu)
 	if n != 100 { // each at both doors
 		t.Errorf("%v reviews were answered", n)
+	}
+	if n := g.metric("chancery_admission_compiles_total") - compiles; n > 2*50 { // the object, and at worst what was applied before it
+		t.Errorf("%v compiles for 50 objects", n)
 	}
 }
 
