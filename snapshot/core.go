@@ -32,6 +32,8 @@ type ServicePort struct {
 	Protocol   string `json:"protocol,omitempty"`
 	Port       int32  `json:"port"`
 	TargetPort string `json:"targetPort,omitempty"`
+	// AppProtocol is what is spoken, such as "kubernetes.io/h2c"; "" when absent.
+	AppProtocol string `json:"appProtocol,omitempty"`
 }
 
 // Secret is a core/v1 Secret. Data values are decoded bytes. Nothing of Data may reach a log, a diagnostic or the IR's JSON.

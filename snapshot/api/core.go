@@ -27,6 +27,8 @@ type servicePort struct {
 	Protocol   string      `json:"protocol"`
 	Port       int32       `json:"port"`
 	TargetPort intOrString `json:"targetPort"`
+	// AppProtocol says what is spoken, such as "kubernetes.io/h2c".
+	AppProtocol string `json:"appProtocol"`
 }
 
 // intOrString is a number or a text, kept as text; "" when absent.
@@ -64,7 +66,7 @@ func decodeService(r *reader) any {
 		s.Ports = make([]snapshot.ServicePort, len(spec.Ports))
 	}
 	for i, p := range spec.Ports {
-		s.Ports[i] = snapshot.ServicePort{Name: p.Name, Protocol: p.Protocol, Port: p.Port, TargetPort: string(p.TargetPort)}
+		s.Ports[i] = snapshot.ServicePort{Name: p.Name, Protocol: p.Protocol, Port: p.Port, TargetPort: string(p.TargetPort), AppProtocol: p.AppProtocol}
 	}
 	return s
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	gateway "sigs.k8s.io/gateway-api/apis/v1"
+
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/snapshot/api"
 )
@@ -19,6 +21,8 @@ func TestDecodeCoreKinds(t *testing.T) {
 			{Name: "http", Protocol: "TCP", Port: 80, TargetPort: "8080"}, {Name: "metrics", Protocol: "TCP", Port: 9090, TargetPort: "metrics"}}}},
 		{"Service of an external name", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"},"spec":{"type":"ExternalName","externalName":"example.com","ports":[{"port":1,"targetPort":null}]}}`,
 			"Service/default/s", &snapshot.Service{Type: "ExternalName", ExternalName: "example.com", Ports: []snapshot.ServicePort{{Port: 1}}}},
+		{"Service with a protocol", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"},"spec":{"ports":[{"port":1,"appProtocol":"kubernetes.io/h2c"}]}}`,
+			"Service/default/s", &snapshot.Service{Ports: []snapshot.ServicePort{{Port: 1, AppProtocol: "kubernetes.io/h2c"}}}},
 		{"Service without spec", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"},"spec":null}`, "Service/default/s", &snapshot.Service{}},
 		{"Secret", `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","namespace":"n"},"type":"Opaque","data":{"a":"YQ==","b":"Yg==\n","c":null},"stringData":{"a":"over"}}`,
 			"Secret/n/s", &snapshot.Secret{Type: "Opaque", Data: map[string][]byte{"a": []byte("over"), "b": []byte("b"), "c": {}}}},
@@ -37,8 +41,10 @@ func TestDecodeCoreKinds(t *testing.T) {
 		{"Namespace", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n","namespace":"x","labels":{"a":"b"}}}`, "Namespace/n", nil},
 		{"Ingress", `{"apiVersion":"networking.k8s.io/v1","kind":"Ingress","metadata":{"name":"i"},"spec":{"rules":[]}}`, "Ingress/default/i", nil},
 		{"IngressClass", `{"apiVersion":"networking.k8s.io/v1","kind":"IngressClass","metadata":{"name":"i"}}`, "IngressClass/i", nil},
-		{"GatewayClass", `{"apiVersion":"gateway.networking.k8s.io/v1","kind":"GatewayClass","metadata":{"name":"g"}}`, "GatewayClass/g", nil},
-		{"HTTPRoute", `{"apiVersion":"gateway.networking.k8s.io/v1beta1","kind":"HTTPRoute","metadata":{"name":"r","namespace":"n"}}`, "HTTPRoute/n/r", nil},
+		{"GatewayClass", `{"apiVersion":"gateway.networking.k8s.io/v1","kind":"GatewayClass","metadata":{"name":"g"},"spec":{"controllerName":"example.com/c"}}`, "GatewayClass/g", &gateway.GatewayClassSpec{ControllerName: "example.com/c"}},
+		{"HTTPRoute", `{"apiVersion":"gateway.networking.k8s.io/v1beta1","kind":"HTTPRoute","metadata":{"name":"r","namespace":"n"},"spec":{"parentRefs":[{"name":"g"}],"hostnames":["a.example.com"]}}`, "HTTPRoute/n/r",
+			&gateway.HTTPRouteSpec{CommonRouteSpec: gateway.CommonRouteSpec{ParentRefs: []gateway.ParentReference{{Name: "g"}}}, Hostnames: []gateway.Hostname{"a.example.com"}}},
+		{"TCPRoute without spec", `{"apiVersion":"gateway.networking.k8s.io/v1alpha2","kind":"TCPRoute","metadata":{"name":"r","namespace":"n"}}`, "TCPRoute/n/r", &gateway.TCPRouteSpec{}},
 		{"own kind", `{"apiVersion":"chancery.dev/v1alpha1","kind":"Policy","metadata":{"name":"p","namespace":"n"}}`, "Policy/n/p", nil},
 		{"unknown kind", `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"replicas":1}}`, "Deployment/d", nil},
 	}

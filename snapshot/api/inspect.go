@@ -229,8 +229,12 @@ func kindName(k jsontext.Kind) string {
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	for f := range t.Fields() {
-		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name != "" && name != "-":
 			fields[name] = f.Type
+		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct:
+			maps.Copy(fields, fieldsOf(f.Type))
 		}
 	}
 	return fields

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	gateway "sigs.k8s.io/gateway-api/apis/v1"
+
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/snapshot/api/v3alpha1"
 )
@@ -42,17 +44,18 @@ var forms = map[snapshot.GroupKind]form{
 	snapshot.KindKnativeIngress: {versions: []string{"v1alpha1"}},
 
 	{Group: groupIngress, Kind: "Ingress"}:          {},
-	{Group: groupIngress, Kind: "IngressClass"}:     {cluster: true},
-	{Group: groupGateway, Kind: "GatewayClass"}:     {cluster: true},
-	{Group: groupGateway, Kind: "Gateway"}:          {},
-	{Group: groupGateway, Kind: "HTTPRoute"}:        {},
-	{Group: groupGateway, Kind: "GRPCRoute"}:        {},
-	{Group: groupGateway, Kind: "TLSRoute"}:         {},
-	{Group: groupGateway, Kind: "TCPRoute"}:         {},
-	{Group: groupGateway, Kind: "UDPRoute"}:         {},
-	{Group: groupGateway, Kind: "ReferenceGrant"}:   {},
-	{Group: groupGateway, Kind: "BackendTLSPolicy"}: {},
-	{Group: groupGateway, Kind: "ListenerSet"}:      {},
+	{Group: groupIngress, Kind: "IngressClass"}: {cluster: true},
+
+	KindGatewayClass:     {cluster: true, decode: decodeSpec[gateway.GatewayClassSpec]},
+	KindGateway:          {decode: decodeSpec[gateway.GatewaySpec]},
+	KindListenerSet:      {decode: decodeSpec[gateway.ListenerSetSpec]},
+	KindHTTPRoute:        {decode: decodeSpec[gateway.HTTPRouteSpec]},
+	KindGRPCRoute:        {decode: decodeSpec[gateway.GRPCRouteSpec]},
+	KindTLSRoute:         {decode: decodeSpec[gateway.TLSRouteSpec]},
+	KindTCPRoute:         {decode: decodeSpec[gateway.TCPRouteSpec]},
+	KindUDPRoute:         {decode: decodeSpec[gateway.UDPRouteSpec]},
+	KindReferenceGrant:   {decode: decodeSpec[gateway.ReferenceGrantSpec]},
+	KindBackendTLSPolicy: {decode: decodeSpec[gateway.BackendTLSPolicySpec]},
 
 	v3alpha1.KindAuthService:                emissary,
 	v3alpha1.KindConsulResolver:             emissary,

@@ -133,6 +133,8 @@ func (p *proper) servicePort(v jsontext.Value) (port servicePort) {
 			} else {
 				port.TargetPort = intOrString(p.text(m.Value, "http"))
 			}
+		case "appProtocol":
+			port.AppProtocol = p.text(m.Value, "kubernetes.io/h2c")
 		}
 	}
 	return port
