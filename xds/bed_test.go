@@ -34,6 +34,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
@@ -76,16 +77,6 @@ type bed struct {
 	failure       atomic.Value
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 func newBed(t *testing.T, delta bool) *bed { return newBedAt(t, delta, 9) }
 
 // newBedAt is newBed with a DNS server at that port.
@@ -102,7 +93,8 @@ func newBedAt(t *testing.T, delta bool, dns int) *bed {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	b := &bed{t: t, socket: filepath.Join(dir, "s"), admin: freePort(t), port: freePort(t), tlsPort: freePort(t), hello: backend("hello"), hallo: backend("hallo")}
+	p := porttest.Free(t, 3)
+	b := &bed{t: t, socket: filepath.Join(dir, "s"), admin: p[0], port: p[1], tlsPort: p[2], hello: backend("hello"), hallo: backend("hallo")}
 	api := "GRPC"
 	if delta {
 		api = "DELTA_GRPC"

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/chancery-gateway/chancery/runtime/report"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 const teams = "../../policies/testdata/teams"
@@ -102,7 +103,7 @@ func TestPolicyVerdicts(t *testing.T) {
 func TestPolicySwap(t *testing.T) {
 	findEnvoy(t)
 	quiet(t)
-	p, upstream := ports(t, 5), backend(t, "up")
+	p, upstream := porttest.Free(t, 5), backend(t, "up")
 	manifests, guardrails := copyTeams(t, p[0], upstream)
 	s := &served{t: t, dir: manifests, clear: p[0], tls: p[1], admin: p[2], health: p[3], errs: &text{}, code: make(chan int, 1)}
 	s.args = []string{"chancery", "serve", s.dir, "--policies", guardrails, "--bind-address", "127.0.0.1", "--health-address", "127.0.0.1", "--health-port", strconv.Itoa(s.health),

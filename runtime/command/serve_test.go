@@ -22,6 +22,7 @@ import (
 
 	"github.com/chancery-gateway/chancery/runtime/demo"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 func certificate(t *testing.T, dir string) {
@@ -56,21 +57,6 @@ func eventually(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("never came about: %s", what)
 		}
 	}
-}
-
-// ports returns numbers that were free a moment ago, all different.
-func ports(t *testing.T, n int) []int {
-	t.Helper()
-	var all []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		all = append(all, l.Addr().(*net.TCPAddr).Port)
-	}
-	return all
 }
 
 // served is one running `chancery serve` with a real Envoy.
@@ -116,7 +102,7 @@ func start(t *testing.T, manifests map[string]string) *served {
 	t.Helper()
 	findEnvoy(t)
 	quiet(t)
-	p := ports(t, 5)
+	p := porttest.Free(t, 5)
 	s := &served{t: t, dir: t.TempDir(), clear: p[0], tls: p[1], admin: p[2], health: p[3], errs: &text{}, code: make(chan int, 1)}
 	for name, content := range manifests {
 		s.write(name, content)
@@ -440,7 +426,7 @@ func TestServeWithoutEnvoy(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(working+brokenMapping), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	health := ports(t, 1)[0]
+	health := porttest.Free(t, 1)[0]
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var errs text
@@ -464,7 +450,7 @@ func TestServeNothingUsable(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte("a: [\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	health := ports(t, 1)[0]
+	health := porttest.Free(t, 1)[0]
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var errs text

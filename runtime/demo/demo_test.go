@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 func TestWriteCertificate(t *testing.T) {
@@ -64,11 +66,11 @@ func TestWriteCertificate(t *testing.T) {
 }
 
 func TestServe(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port := porttest.Free(t, 1)[0]
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := l.Addr().(*net.TCPAddr).Port
 	if err := Serve(t.Context(), []Backend{{"taken", port}}, make(chan struct{})); err == nil || !strings.Contains(err.Error(), `demo backend "taken"`) {
 		t.Errorf("error %v", err)
 	}

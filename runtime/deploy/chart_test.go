@@ -22,6 +22,7 @@ import (
 	"github.com/chancery-gateway/chancery/runtime/command"
 	"github.com/chancery-gateway/chancery/runtime/deploy"
 	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // helm runs Helm, which is built from the version that .ci/helm names, and returns what it wrote.
@@ -277,7 +278,7 @@ func TestChartRunsUnderItsOwnRole(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	port := freePorts(t, 1)[0]
+	port := porttest.Free(t, 1)[0]
 	address, backendPort := backend(t, "one")
 	client.Apply(fmt.Sprintf(`
 {apiVersion: getambassador.io/v3alpha1, kind: Listener, metadata: {name: l, namespace: chart-role}, spec: {port: %d, protocol: HTTP, securityModel: INSECURE, hostBinding: {namespace: {from: SELF}}}}

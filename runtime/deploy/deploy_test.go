@@ -17,6 +17,7 @@ import (
 	"github.com/chancery-gateway/chancery/runtime/command"
 	"github.com/chancery-gateway/chancery/runtime/deploy"
 	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 func TestGeneratedFilesAreFresh(t *testing.T) {
@@ -50,7 +51,7 @@ func TestInstallRunsUnderItsOwnRole(t *testing.T) {
 		t.Fatal(err)
 	}
 	client.Apply(string(manifest))
-	port := freePorts(t, 1)[0]
+	port := porttest.Free(t, 1)[0]
 	address, backendPort := backend(t, "one")
 	client.Apply(fmt.Sprintf(`
 {apiVersion: getambassador.io/v3alpha1, kind: Listener, metadata: {name: l, namespace: chancery}, spec: {port: %d, protocol: HTTP, securityModel: INSECURE, hostBinding: {namespace: {from: SELF}}}}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // issue writes a certificate for a name, with its key, as Istio's agent does.
@@ -87,7 +88,7 @@ func TestFoldersAndSnapshots(t *testing.T) {
 	}
 	manifest("a.yaml", mapping("from-file", "/file/"))
 	issue(t, certs, "istio.example.com", 1)
-	p := freePorts(t, 3)
+	p := porttest.Free(t, 3)
 	client.Apply(mapping("from-cluster", "/cluster/") + fmt.Sprintf(`---
 {apiVersion: getambassador.io/v3alpha1, kind: Listener, metadata: {name: tls, namespace: %[1]s}, spec: {port: %[2]d, protocol: HTTPS, securityModel: XFP, hostBinding: {namespace: {from: SELF}}}}
 ---

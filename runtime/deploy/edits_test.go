@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 func TestEditsDisturbNobodyElse(t *testing.T) {
@@ -29,7 +30,7 @@ func TestEditsDisturbNobodyElse(t *testing.T) {
 	mapping := `{apiVersion: getambassador.io/v3alpha1, kind: Mapping, metadata: {name: %[2]s, namespace: %[1]s}, spec: {hostname: "*", prefix: /%[2]s/, service: %[3]s, resolver: endpoint, rewrite: ""}}`
 	host := `{apiVersion: getambassador.io/v3alpha1, kind: Host, metadata: {name: %[2]s, namespace: %[1]s}, spec: {hostname: %[2]s.example.com, tlsSecret: {name: %[2]s}, requestPolicy: {insecure: {action: Route}}}}`
 	secret := `{apiVersion: v1, kind: Secret, metadata: {name: %[2]s, namespace: %[1]s}, type: kubernetes.io/tls, stringData: {tls.crt: %[3]q, tls.key: %[4]q}}`
-	secure := freePorts(t, 1)[0]
+	secure := porttest.Free(t, 1)[0]
 	client.Apply(fmt.Sprintf("{apiVersion: getambassador.io/v3alpha1, kind: Listener, metadata: {name: tls, namespace: %s}, spec: {port: %d, protocol: HTTPS, securityModel: XFP, hostBinding: {namespace: {from: SELF}}}}", ns, secure))
 
 	backendOf := map[string]string{} // of each Service

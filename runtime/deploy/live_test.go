@@ -27,6 +27,7 @@ import (
 	"github.com/chancery-gateway/chancery/runtime/deploy"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
 	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // asProgram lets the test binary be the program, so that tests can measure it and kill it.
@@ -57,20 +58,6 @@ func (x *buffer) String() string {
 	return x.b.String()
 }
 
-func freePorts(t testing.TB, n int) []int {
-	t.Helper()
-	var all []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		all = append(all, l.Addr().(*net.TCPAddr).Port)
-	}
-	return all
-}
-
 // gateway is one running `chancery entrypoint` with a real Envoy.
 type gateway struct {
 	t testing.TB
@@ -94,7 +81,7 @@ func entrypoint(t testing.TB, config *rest.Config, port int, args ...string) *ga
 		}
 		t.Fatal(err)
 	}
-	p := freePorts(t, 4)
+	p := porttest.Free(t, 4)
 	g := &gateway{t: t, host: "127.0.0.1", port: port, health: p[0], admin: p[1], log: &buffer{}}
 	g.args = append([]string{"entrypoint", "--bind-address", "127.0.0.1", "--health-address", "127.0.0.1", "--health-port", strconv.Itoa(g.health),
 		"--admin-port", strconv.Itoa(p[1]), "--ready-port", strconv.Itoa(p[2]), "--ads-address", fmt.Sprintf("127.0.0.1:%d", p[3]), "--envoy-concurrency", "2",
@@ -272,7 +259,7 @@ func bed(t testing.TB) (c *kubetest.Cluster, client *kubetest.Client, ns string,
 	client = kubetest.NewClient(t, c.Config())
 	client.Apply(string(deploy.CRDs))
 	ns = strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
-	port = freePorts(t, 1)[0]
+	port = porttest.Free(t, 1)[0]
 	client.Apply(fmt.Sprintf(`
 {apiVersion: v1, kind: Namespace, metadata: {name: %[1]s}}
 ---

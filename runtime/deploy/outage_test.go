@@ -14,6 +14,7 @@ import (
 
 	"github.com/chancery-gateway/chancery/runtime/deploy"
 	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // traffic asks for a path all the time and counts the answers that are not right.
@@ -135,7 +136,7 @@ func TestTroubleOfTheAPIServerCostsNoRequest(t *testing.T) {
 	t.Cleanup(c.Close)
 	client := kubetest.NewClient(t, c.Config())
 	client.Apply(string(deploy.CRDs))
-	port := freePorts(t, 1)[0]
+	port := porttest.Free(t, 1)[0]
 	address, at := backend(t, "one")
 	mapping := func(name string) string {
 		return fmt.Sprintf(`{apiVersion: getambassador.io/v3alpha1, kind: Mapping, metadata: {name: %[1]s}, spec: {hostname: "*", prefix: /%[1]s/, service: "http://%[2]s:%[3]d", rewrite: ""}}`, name, address, at)
@@ -201,7 +202,7 @@ func TestRestartsWithoutAPIServer(t *testing.T) {
 			t.Cleanup(c.Close)
 			client := kubetest.NewClient(t, c.Config())
 			client.Apply(string(deploy.CRDs))
-			port := freePorts(t, 1)[0]
+			port := porttest.Free(t, 1)[0]
 			address, at := backend(t, "one")
 			mapping := `{apiVersion: getambassador.io/v3alpha1, kind: Mapping, metadata: {name: %[1]s}, spec: {hostname: "*", prefix: /%[1]s/, service: "http://%[2]s:%[3]d", rewrite: ""}}`
 			client.Apply(fmt.Sprintf(`

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // create makes objects with several clients at a time.
@@ -129,7 +130,7 @@ func TestAtScale(t *testing.T) {
 	fill(1000)
 	client.Apply("{apiVersion: v1, kind: Service, metadata: {name: quote, namespace: " + ns + "}, spec: {ports: [{name: http, port: 80, targetPort: http}]}}\n---" +
 		fmt.Sprintf(slice, ns, "quote-x", address, one) + "---" + fmt.Sprintf(oneMapping, ns, "always"))
-	door := freePorts(t, 1)[0]
+	door := porttest.Free(t, 1)[0]
 	g := entrypoint(t, c.Config(), port, "--namespace", ns, "--single-namespace", "--webhook-address", fmt.Sprintf("127.0.0.1:%d", door))
 	begun := time.Now()
 	g.ready()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/chancery-gateway/chancery/runtime/modules"
 	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 	"github.com/chancery-gateway/chancery/wasm/wasmtest"
 )
 
@@ -62,7 +63,7 @@ spec:
     limits: {milliseconds: 60000}
 `, ns, file))
 
-	at := freePorts(t, 1)[0]
+	at := porttest.Free(t, 1)[0]
 	chart := rendered(t, "edge", ns, "{scope: {singleNamespace: true}, ingressClassResource: {enabled: false}, "+moduleKinds+"}")
 	hook := find(t, chart, "ValidatingWebhookConfiguration", "chancery")
 	hooks, _, err := unstructured.NestedSlice(hook.Object, "webhooks")

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // warnings collects what the API server warns of.
@@ -81,7 +82,7 @@ type author struct {
 // guarded starts the program as a webhook for the namespace, and waits until the API server asks it.
 func guarded(t *testing.T, c *kubetest.Cluster, client *kubetest.Client, ns string, port int, args ...string) (*gateway, *author) {
 	t.Helper()
-	at := freePorts(t, 1)[0]
+	at := porttest.Free(t, 1)[0]
 	g := entrypoint(t, c.Config(), port, append([]string{"--namespace", ns, "--single-namespace", "--webhook-address", fmt.Sprintf("127.0.0.1:%d", at)}, args...)...)
 	g.ready()
 	return g, guard(t, c, client, ns, at)

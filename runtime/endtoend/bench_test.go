@@ -22,6 +22,7 @@ import (
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/snapshot/api"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 	"github.com/chancery-gateway/chancery/translators"
 	"github.com/chancery-gateway/chancery/translators/emissary"
 	"github.com/chancery-gateway/chancery/translators/envoy"
@@ -86,7 +87,7 @@ func mappingToACK(b *testing.B, hosts int, policy string) {
 	if err != nil {
 		b.Skip(err)
 	}
-	ports := freePorts(b, 3)
+	ports := porttest.Free(b, 3)
 	cert, key := newAuthority(b).issue("*.example.com")
 	objects := []*snapshot.Object{
 		decoded(b, fmt.Sprintf(`{"apiVersion":"getambassador.io/v3alpha1","kind":"Listener","metadata":{"name":"l","namespace":"app"},"spec":{"port":%d,"protocol":"HTTPS","securityModel":"XFP","hostBinding":{"namespace":{"from":"ALL"}}}}`, ports[0])),

@@ -21,6 +21,7 @@ import (
 
 	"github.com/chancery-gateway/chancery/runtime/command"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // TestMain lets this test's binary be the program itself, so that a test can kill it.
@@ -52,7 +53,7 @@ func startMortal(t *testing.T, files map[string]string) *mortal {
 		}
 		t.Fatal(err)
 	}
-	p := freePorts(t, 4)
+	p := porttest.Free(t, 4)
 	m := &mortal{gateway: &gateway{t: t, dir: t.TempDir(), health: p[0], admin: p[1]}, ads: p[3]}
 	for name, content := range files {
 		m.write(name, content)
@@ -192,7 +193,7 @@ func chaosTime(t *testing.T) time.Duration {
 // TestChaos edits at random, throws bad objects in, and kills the validator and the program itself, under constant traffic of every
 // kind: nothing that was not edited fails, nothing refused reaches the traffic's Envoy, and no edit touches a listener.
 func TestChaos(t *testing.T) {
-	ports := freePorts(t, 2)
+	ports := porttest.Free(t, 2)
 	a, b := newBackend(t, "a", nil), newBackend(t, "b", nil)
 	backends := map[string]*backend{"a": a, "b": b}
 	ca := newAuthority(t)

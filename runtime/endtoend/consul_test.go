@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chancery-gateway/chancery/snapshot/consul/consultest"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // metric reads one of the program's own numbers.
@@ -42,7 +43,7 @@ func (g *gateway) metric(name string) int {
 // request, and go on without it.
 func TestConsul(t *testing.T) {
 	agent := consultest.Start(t, "dc12")
-	port := freePorts(t, 1)[0]
+	port := porttest.Free(t, 1)[0]
 	ca := newAuthority(t)
 	cert, key := ca.issue("web")
 	pair, err := tls.X509KeyPair(cert, key)
@@ -55,7 +56,7 @@ func TestConsul(t *testing.T) {
 	agent.Register("node", "node-a", "", "127.0.0.1", a.port, true)
 	agent.Register("safe", "safe-a", "127.0.0.1", "10.0.0.1", secure.port, true)
 	agent.Register("raw", "raw-a", "127.0.0.1", "10.0.0.1", a.port, true)
-	tcp := freePorts(t, 1)[0]
+	tcp := porttest.Free(t, 1)[0]
 	t.Setenv("CONSUL_WATCHER_PORT", agent.Address[len("127.0.0.1:"):])
 	g := start(t, map[string]string{
 		"a.yaml": join(object("Listener", "l", fmt.Sprintf("port: %d, protocol: HTTP, securityModel: INSECURE, hostBinding: {namespace: {from: ALL}}", port)),

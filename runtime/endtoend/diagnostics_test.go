@@ -3,11 +3,13 @@ package endtoend
 import (
 	"fmt"
 	"testing"
+
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // TestProbesThroughEnvoy: Envoy leads to the health port that is set, not to its default.
 func TestProbesThroughEnvoy(t *testing.T) {
-	port := freePorts(t, 1)[0]
+	port := porttest.Free(t, 1)[0]
 	start(t, map[string]string{"base.yaml": join(
 		object("Listener", "l", fmt.Sprintf("port: %d, protocol: HTTP, securityModel: XFP, hostBinding: {namespace: {from: ALL}}", port)),
 		object("Host", "h", `hostname: "*", requestPolicy: {insecure: {action: Route}}`))})

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // probe asks one URL all the time over connections that are kept, and counts what was not answered as it should be.
@@ -60,7 +62,7 @@ func (p *probe) once() string {
 // TestEdits makes 200 random edits of the folder under constant traffic: what is not edited is never answered wrong, each
 // edit takes effect, and edits of routes, endpoints and certificates never touch a listener.
 func TestEdits(t *testing.T) {
-	ports := freePorts(t, 2)
+	ports := porttest.Free(t, 2)
 	clear, secure := ports[0], ports[1]
 	a, b := newBackend(t, "a", nil), newBackend(t, "b", nil)
 	backends := map[string]*backend{"a": a, "b": b}

@@ -11,11 +11,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // TestFeatures asks a real Envoy for every routing feature: status, body, headers, TLS.
 func TestFeatures(t *testing.T) {
-	p := freePorts(t, 4)
+	p := porttest.Free(t, 4)
 	clear, secure, raw, mtls := p[0], p[1], p[2], p[3]
 	a, b, shadow := newBackend(t, "a", nil), newBackend(t, "b", nil), newBackend(t, "shadow", nil)
 	ca := newAuthority(t)

@@ -19,6 +19,8 @@ import (
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // guard is an AuthService that speaks HTTP: it lets through what has "x-token: good" and writes down what it is asked.
@@ -73,7 +75,7 @@ func clearListener(port int) string {
 
 // TestAuthentication asks about every request, but for what is exempt, and never opens while it changes.
 func TestAuthentication(t *testing.T) {
-	p := freePorts(t, 2)
+	p := porttest.Free(t, 2)
 	clear, secure := p[0], p[1]
 	app, guard, ca := newBackend(t, "app", nil), newGuard(t), newAuthority(t)
 	at := fmt.Sprintf(`"127.0.0.1:%d"`, app.port)
@@ -187,7 +189,7 @@ func TestAuthentication(t *testing.T) {
 // TestAuthenticationWhileItChanges edits the AuthService under constant traffic: not one request that may pass is refused,
 // and not one is let through unasked, not even while it moves to another address.
 func TestAuthenticationWhileItChanges(t *testing.T) {
-	clear := freePorts(t, 1)[0]
+	clear := porttest.Free(t, 1)[0]
 	app := newBackend(t, "app", nil)
 	guards := []*guard{newGuard(t), newGuard(t)}
 	auth := func(at *guard, timeout int) string {
@@ -288,7 +290,7 @@ func (j *judge) StreamAccessLogs(s logv3.AccessLogService_StreamAccessLogsServer
 
 // TestServicesOverGRPC has authentication, rate limits and access logs asked and told over gRPC.
 func TestServicesOverGRPC(t *testing.T) {
-	clear := freePorts(t, 1)[0]
+	clear := porttest.Free(t, 1)[0]
 	app := newBackend(t, "app", nil)
 	at := fmt.Sprintf(`"127.0.0.1:%d"`, app.port)
 	j := &judge{logged: make(chan string, 100)}
@@ -329,7 +331,7 @@ func TestServicesOverGRPC(t *testing.T) {
 
 // TestModuleFilters turns the Module's filters on and off.
 func TestModuleFilters(t *testing.T) {
-	clear := freePorts(t, 1)[0]
+	clear := porttest.Free(t, 1)[0]
 	app := newBackend(t, "app", nil)
 	module := func(config string) string { return object("Module", "ambassador", "config: {"+config+"}") }
 	g := start(t, map[string]string{

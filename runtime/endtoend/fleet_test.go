@@ -13,6 +13,7 @@ import (
 
 	"github.com/chancery-gateway/chancery/runtime/command"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 	"github.com/chancery-gateway/chancery/xds"
 )
 
@@ -23,7 +24,7 @@ func elsewhere(t *testing.T, id string, xdsPort int, cert, key, ca string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin := freePorts(t, 1)[0]
+	admin := porttest.Free(t, 1)[0]
 	bootstrap := fmt.Sprintf(`
 node: {id: %s, cluster: edge}
 admin: {address: {socket_address: {address: 127.0.0.1, port_value: %d}}}
@@ -61,7 +62,7 @@ static_resources:
 // TestFleet: Envoys elsewhere are served over the network, those with a trusted certificate only; each shows with its node and all that it
 // took; a renewed certificate counts without a restart.
 func TestFleet(t *testing.T) {
-	ports := freePorts(t, 2)
+	ports := porttest.Free(t, 2)
 	b, ca, stranger := newBackend(t, "b", nil), newAuthority(t), newAuthority(t)
 	dir := t.TempDir()
 	file := func(name string, content []byte) string {
@@ -148,7 +149,7 @@ func TestFleetFaults(t *testing.T) {
 		"no such file":        {"--fleet-address", "127.0.0.1:1", "--fleet-key", "x", "--fleet-certificate", "x", "--fleet-ca", "x"},
 	} {
 		var out strings.Builder
-		p := freePorts(t, 1)
+		p := porttest.Free(t, 1)
 		code := command.Run(t.Context(), append([]string{"chancery", "serve", dir, "--envoy", "none", "--state-dir", dir, "--ads-address", "127.0.0.1:0", "--health-address", "127.0.0.1",
 			"--health-port", fmt.Sprint(p[0])}, args...), strings.NewReader(""), io.Discard, &out)
 		if code != 2 || !strings.Contains(out.String(), want) {

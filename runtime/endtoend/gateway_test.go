@@ -30,6 +30,7 @@ import (
 
 	"github.com/chancery-gateway/chancery/runtime/command"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // gateway is one running `chancery serve` over a folder.
@@ -71,21 +72,6 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// freePorts returns numbers that were free a moment ago, all different.
-func freePorts(t testing.TB, n int) []int {
-	t.Helper()
-	var all []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		all = append(all, l.Addr().(*net.TCPAddr).Port)
-	}
-	return all
-}
-
 // start serves a new folder with these files, with more arguments, and waits until the program is ready.
 func start(t testing.TB, files map[string]string, more ...string) *gateway {
 	t.Helper()
@@ -95,7 +81,7 @@ func start(t testing.TB, files map[string]string, more ...string) *gateway {
 		}
 		t.Fatal(err)
 	}
-	p := freePorts(t, 3)
+	p := porttest.Free(t, 3)
 	g := &gateway{t: t, dir: t.TempDir(), state: t.TempDir(), health: p[0], admin: p[1], log: &buffer{}, code: make(chan int, 1)}
 	for name, content := range files {
 		g.write(name, content)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/chancery-gateway/chancery/runtime/command"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // probeOf asks check_alive or check_ready; 0 when nobody answers.
@@ -59,7 +60,7 @@ func TestAliveAndReady(t *testing.T) {
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	p := freePorts(t, 4)
+	p := porttest.Free(t, 4)
 	b := newBackend(t, "b", nil)
 	g := &gateway{t: t, dir: t.TempDir(), health: p[0], admin: p[1], log: &buffer{}, code: make(chan int, 1)}
 	g.write("base.yaml", join(object("Listener", "l", fmt.Sprintf("port: %d, protocol: HTTP, securityModel: XFP, hostBinding: {namespace: {from: ALL}}", p[2])),

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chancery-gateway/chancery/runtime/metrics"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // measurements returns all lines of the program's own metrics and Envoy's, values by name with labels.
@@ -110,7 +111,7 @@ func (s stage) String() string {
 // TestEveryStageIsMeasured: one edit of a route passes each of its stages once, one of endpoints each of its own, and the histograms
 // hold the times.
 func TestEveryStageIsMeasured(t *testing.T) {
-	port := freePorts(t, 1)[0]
+	port := porttest.Free(t, 1)[0]
 	a, b := newBackend(t, "a", nil), newBackend(t, "b", nil)
 	slice := func(to *backend) string {
 		return fmt.Sprintf("apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: eds-1, namespace: app, labels: {kubernetes.io/service-name: eds}}\naddressType: IPv4\nports: [{port: %d}]\nendpoints: [{addresses: [127.0.0.1]}]\n", to.port)

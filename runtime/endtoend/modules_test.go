@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/chancery-gateway/chancery/runtime/command"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 	"github.com/chancery-gateway/chancery/wasm/wasmtest"
 )
 
@@ -58,7 +59,7 @@ func TestModules(t *testing.T) {
 	worse := wasmtest.Example(t, "header", "1.2.0", "labels := map[origin]string{}", "labels := map[origin]string{}\n\tif len(in.Items) > 0 {\n\t\tpanic(\"worse\")\n\t}")
 	lower := wasmtest.Example(t, "lower", "1.0.0")
 
-	port := freePorts(t, 1)[0]
+	port := porttest.Free(t, 1)[0]
 	b := newBackend(t, "b", nil)
 	dir := t.TempDir()
 	g := start(t, map[string]string{"base.yaml": join(

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // pod is one short-lived server at an address of its own.
@@ -50,7 +52,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	if os.Getenv("CI") != "" {
 		length = 30 * time.Second
 	}
-	ports := freePorts(t, 2)
+	ports := porttest.Free(t, 2)
 	name := func(i int) string { return fmt.Sprintf("s%02d", i) }
 	slice := func(i int, pods []*pod) string {
 		var all []string

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // finding returns the message of the first finding with the code about the object, "" for none.
@@ -48,7 +49,7 @@ const refusedByEnvoy = `%REQ(a?b?c)%`
 // TestQuarantine: what Envoy refuses costs its own object only, which goes on in its last good form, past a restart too; a new
 // object answers 503 and lets no wider route take its place; the cure ends it.
 func TestQuarantine(t *testing.T) {
-	port := freePorts(t, 1)[0]
+	port := porttest.Free(t, 1)[0]
 	b := newBackend(t, "b", nil)
 	mapping := func(name, prefix, header string) string {
 		return object("Mapping", name, fmt.Sprintf(`hostname: "*", prefix: %s, service: "127.0.0.1:%d", add_request_headers: {x-told: {value: "%s"}}`, prefix, b.port, header))
@@ -107,7 +108,7 @@ func TestQuarantine(t *testing.T) {
 // TestCertificateQuarantine: a renewal that went wrong leaves the old certificate in service; a new host without a usable one is
 // not served at all.
 func TestCertificateQuarantine(t *testing.T) {
-	port := freePorts(t, 1)[0]
+	port := porttest.Free(t, 1)[0]
 	b, ca := newBackend(t, "b", nil), newAuthority(t)
 	cert, key := ca.issue("old.example.com")
 	_, otherKey := ca.issue("old.example.com")
@@ -159,7 +160,7 @@ func parse(t testing.TB, text []byte) *x509.Certificate {
 // TestLastGoodOutlivesTheProgram: an object that is edited to its worse while the program is down is served in the form that was
 // good before, and is told of.
 func TestLastGoodOutlivesTheProgram(t *testing.T) {
-	port := freePorts(t, 1)[0]
+	port := porttest.Free(t, 1)[0]
 	b := newBackend(t, "b", nil)
 	mapping := func(header string) string {
 		return object("Mapping", "m", fmt.Sprintf(`hostname: "*", prefix: /m/, service: "127.0.0.1:%d", add_request_headers: {x-told: {value: "%s"}}`, b.port, header))
@@ -213,7 +214,7 @@ func TestValidatorAbsent(t *testing.T) {
 			}
 			t.Setenv("CHANCERY_ENVOY", script)
 			t.Setenv("CHANCERY_REQUIRE_VALIDATOR", fmt.Sprint(require))
-			port := freePorts(t, 1)[0]
+			port := porttest.Free(t, 1)[0]
 			b := newBackend(t, "b", nil)
 			mapping := func(name, header string) string {
 				return object("Mapping", name, fmt.Sprintf(`hostname: "*", prefix: /%s/, service: "127.0.0.1:%d", add_request_headers: {x-told: {value: "%s"}}`, name, b.port, header))

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/chancery-gateway/chancery/runtime/command"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 	"github.com/chancery-gateway/chancery/wasm"
 	"github.com/chancery-gateway/chancery/wasm/abi"
 	"github.com/chancery-gateway/chancery/wasm/trust"
@@ -60,7 +61,7 @@ func TestRefusedModules(t *testing.T) {
 	}
 	sign, forge := signer(keys), signer(strangers)
 
-	port := freePorts(t, 1)[0]
+	port := porttest.Free(t, 1)[0]
 	b := newBackend(t, "b", nil)
 	dir := t.TempDir()
 	offer := func(name string, module, signature []byte) {

@@ -11,12 +11,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // TestHotRestart: a setting that Envoy reads at its start, and then SIGHUP, have it restarted hot under traffic; not one request fails.
 // Without a base id the same change is told of.
 func TestHotRestart(t *testing.T) {
-	port := freePorts(t, 1)[0]
+	port := porttest.Free(t, 1)[0]
 	b := newBackend(t, "b", nil)
 	module := func(size int) string {
 		return object("Module", "ambassador", fmt.Sprintf("config: {regex_max_size: %d}", size))

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"net"
 	"testing"
+
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // TestASlowServiceHoldsUpNobody: while the cluster of a new Mapping waits for a health check that is never answered, other edits are
 // live, and what the Mapping replaces still serves.
 func TestASlowServiceHoldsUpNobody(t *testing.T) {
-	port := freePorts(t, 1)[0]
+	port := porttest.Free(t, 1)[0]
 	a, b := newBackend(t, "a", nil), newBackend(t, "b", nil)
 	deaf, err := net.Listen("tcp", "127.0.0.1:0") // connections wait for ever
 	if err != nil {

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // forwarding is a bootstrap whose one listener leads to a backend; mark is told in a response header.
@@ -46,7 +48,8 @@ func TestRealEnvoyIsRestartedHot(t *testing.T) {
 	})}
 	go backend.Serve(l)
 	t.Cleanup(func() { backend.Close() })
-	admin, front := freePort(t), freePort(t)
+	p := porttest.Free(t, 2)
+	admin, front := p[0], p[1]
 	content := func(mark string) []byte { return forwarding(admin, front, l.Addr().(*net.TCPAddr).Port, mark) }
 	var out log
 	dir := t.TempDir()
@@ -145,7 +148,8 @@ func TestRealEnvoyIsRestartedHot(t *testing.T) {
 // TestHotRestartThatFailsChangesNothing: a bootstrap that the new Envoy does not take leaves the present one in service.
 func TestHotRestartThatFailsChangesNothing(t *testing.T) {
 	path := realEnvoy(t)
-	admin, front := freePort(t), freePort(t)
+	p := porttest.Free(t, 2)
+	admin, front := p[0], p[1]
 	s := New(Options{Path: path, Bootstrap: forwarding(admin, front, 9, "0"), Dir: t.TempDir(), AdminAddress: fmt.Sprintf("127.0.0.1:%d", admin), Concurrency: 1,
 		BaseID: 20_000 + os.Getpid()%10_000, Grace: time.Second, Stdout: io.Discard})
 	run(t, s)

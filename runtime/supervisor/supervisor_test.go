@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // log collects log records of several goroutines.
@@ -92,16 +94,6 @@ func realEnvoy(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func TestCrashingProgramIsRestartedWithGrowingPause(t *testing.T) {
@@ -298,7 +290,8 @@ func TestRealEnvoyDrains(t *testing.T) {
 	}
 	go backend.Serve(l)
 	t.Cleanup(func() { backend.Close() })
-	admin, front := freePort(t), freePort(t)
+	p := porttest.Free(t, 2)
+	admin, front := p[0], p[1]
 	bootstrap := fmt.Sprintf(`{"admin":{"address":{"socket_address":{"address":"127.0.0.1","port_value":%d}}},
 "static_resources":{"listeners":[{"name":"l","address":{"socket_address":{"address":"127.0.0.1","port_value":%d}},"filter_chains":[{"filters":[{"name":"h",
 "typed_config":{"@type":"type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager","stat_prefix":"s",
@@ -356,7 +349,7 @@ func TestRealEnvoyDrains(t *testing.T) {
 // TestRealEnvoyIsRestartedAfterKill kills Envoy and expects another one.
 func TestRealEnvoyIsRestartedAfterKill(t *testing.T) {
 	path := realEnvoy(t)
-	admin := freePort(t)
+	admin := porttest.Free(t, 1)[0]
 	bootstrap := fmt.Sprintf(`{"admin":{"address":{"socket_address":{"address":"127.0.0.1","port_value":%d}}}}`, admin)
 	s := New(Options{Path: path, Bootstrap: []byte(bootstrap), Dir: t.TempDir(), AdminAddress: fmt.Sprintf("127.0.0.1:%d", admin), Concurrency: 1, PauseMin: time.Millisecond, Stdout: io.Discard})
 	run(t, s)
@@ -383,7 +376,7 @@ func TestRealEnvoyIsRestartedAfterKill(t *testing.T) {
 func earlier(t *testing.T, out *log) (left *exec.Cmd, gone <-chan error, next Options) {
 	t.Helper()
 	path := realEnvoy(t)
-	admin := freePort(t)
+	admin := porttest.Free(t, 1)[0]
 	address := fmt.Sprintf("127.0.0.1:%d", admin)
 	bootstrap := fmt.Sprintf(`{"admin":{"address":{"socket_address":{"address":"127.0.0.1","port_value":%d}}}}`, admin)
 	left = exec.Command(path, "--config-yaml", bootstrap, "--concurrency", "1", "--disable-hot-restart", "-l", "off")
@@ -422,7 +415,7 @@ func TestRealEnvoyIsAdopted(t *testing.T) {
 // TestAdoptedEnvoyThatGoesIsReplaced kills the old Envoy and expects a child.
 func TestAdoptedEnvoyThatGoesIsReplaced(t *testing.T) {
 	path := realEnvoy(t)
-	admin := freePort(t)
+	admin := porttest.Free(t, 1)[0]
 	address := fmt.Sprintf("127.0.0.1:%d", admin)
 	bootstrap := fmt.Sprintf(`{"admin":{"address":{"socket_address":{"address":"127.0.0.1","port_value":%d}}}}`, admin)
 	left := exec.Command(path, "--config-yaml", bootstrap, "--concurrency", "1", "--disable-hot-restart", "-l", "off")

@@ -17,20 +17,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
-// ports returns n ports that are free at the moment.
+// ports returns n free ports.
 func ports(t *testing.T, n int) []uint32 {
 	t.Helper()
 	var out []uint32
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		out = append(out, uint32(l.Addr().(*net.TCPAddr).Port))
+	for _, p := range porttest.Free(t, n) {
+		out = append(out, uint32(p))
 	}
 	return out
 }

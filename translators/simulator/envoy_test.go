@@ -62,7 +62,7 @@ func startEnvoy(t *testing.T, config []byte) map[string]uint32 {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	cmd := exec.Command(path, "-c", file, "--admin-address-path", admin, "--concurrency", "1", "--use-dynamic-base-id", "--log-level", "warning")
+	cmd := exec.Command(path, "-c", file, "--admin-address-path", admin, "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning")
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

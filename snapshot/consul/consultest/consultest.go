@@ -4,7 +4,6 @@ package consultest
 import (
 	"context"
 	"fmt"
-	"net"
 	"strconv"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	consul "github.com/hashicorp/consul/api"
 
 	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // Agent is one Consul server that keeps everything in memory.
@@ -29,7 +29,7 @@ type Agent struct {
 // Start starts an agent, which ends with the test.
 func Start(t testing.TB, datacenter string) *Agent {
 	t.Helper()
-	a := &Agent{t: t, Datacenter: datacenter, port: freePorts(t, 4)}
+	a := &Agent{t: t, Datacenter: datacenter, port: porttest.Free(t, 4)}
 	a.Address = "127.0.0.1:" + strconv.Itoa(a.port[0])
 	client, err := consul.NewClient(&consul.Config{Address: a.Address})
 	if err != nil {
@@ -38,20 +38,6 @@ func Start(t testing.TB, datacenter string) *Agent {
 	a.Client = client
 	a.Restart()
 	return a
-}
-
-// freePorts returns numbers that were free a moment ago, all different.
-func freePorts(t testing.TB, n int) (ports []int) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
 }
 
 // Restart starts an agent at the same address, which knows nothing of before, and waits until it answers.

@@ -11,7 +11,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -25,6 +24,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // versions names the folder that .ci/servers builds into.
@@ -35,6 +36,7 @@ type Cluster struct {
 	dir             string // of the binaries
 	data            string
 	api, etcd, peer int
+	release         func() // gives the ports back
 	etcdProcess     *process
 	apiProcess      *process
 	flags           []string // of the API server, beside the usual ones
@@ -131,26 +133,15 @@ func (c *Cluster) start() error {
 	if err := os.WriteFile(filepath.Join(c.data, "tokens"), []byte(token+`,administrator,administrator,"system:masters"`+"\n"), 0o600); err != nil {
 		return err
 	}
-	if err := freePorts(&c.api, &c.etcd, &c.peer); err != nil {
+	ports, release, err := porttest.Reserve(3)
+	if err != nil {
 		return err
 	}
+	c.api, c.etcd, c.peer, c.release = ports[0], ports[1], ports[2], release
 	if err := c.StartEtcd(); err != nil {
 		return err
 	}
 	return c.StartAPIServer()
-}
-
-// freePorts sets numbers that were free a moment ago, all different.
-func freePorts(ports ...*int) error {
-	for _, port := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		defer l.Close()
-		*port = l.Addr().(*net.TCPAddr).Port
-	}
-	return nil
 }
 
 // StartEtcd starts etcd with the data it had.
@@ -276,6 +267,9 @@ func (c *Cluster) Close() {
 		if p != nil {
 			p.kill()
 		}
+	}
+	if c.release != nil {
+		c.release()
 	}
 	_ = os.RemoveAll(c.data) // a folder in memory that nobody will look for
 }
