@@ -103,13 +103,14 @@ func (l *lowering) addSecret(s *ir.Secret) {
 	l.out.Secrets = append(l.out.Secrets, s)
 }
 
-// checkedPair is what is known about a certificate and key; it holds none of their content.
+// checkedPair is what is known about a certificate and key; it holds none of their content but the names.
 type checkedPair struct {
 	// code and text say why the pair cannot be used; text has a place for the Secret's name.
 	code                *snapshot.Code
 	text                string
 	notBefore, notAfter time.Time
 	fingerprint         string
+	names               []string
 }
 
 // maxPairs bounds the memory of pairs; past it the map starts afresh.
@@ -154,7 +155,7 @@ func parsePair(cert, key []byte) checkedPair {
 	if !ok || !public.Equal(leaf.PublicKey) {
 		return checkedPair{code: codeTLSMismatch, text: "the key of Secret %s is not its certificate's"}
 	}
-	return checkedPair{notBefore: leaf.NotBefore, notAfter: leaf.NotAfter}
+	return checkedPair{notBefore: leaf.NotBefore, notAfter: leaf.NotAfter, names: leaf.DNSNames}
 }
 
 // parseCertificates checks a PEM chain and returns its first certificate.

@@ -108,14 +108,17 @@ type ListenerFragment struct {
 type SectionFragment struct {
 	Origin *snapshot.Object
 	// Name is unique; routes name it.
-	Name    string
-	Address string
-	Port    uint32
+	Name string
+	// Addresses are the ones that it is served on; it may be on several.
+	Addresses []string
+	Port      uint32
 	// Hostname is an exact name, "*.suffix" or "*"; lower case.
 	Hostname string
 	// ReadTLS takes connections with TLS, by their server name. TLS terminates it; nil passes it through.
 	ReadTLS bool
 	TLS     *DownstreamTLS
+	// Closed says why a section that reads TLS must not be served; "" for an open one. It keeps its hostname from wider ones.
+	Closed string
 	// HTTP is the template of the chain that serves HTTP (RouteConfig empty); nil for TCP.
 	HTTP *HTTPChain
 	// TCPStatPrefix and TCPAccessLogs are those of its TCP chains.

@@ -22,20 +22,15 @@ func (l *Linker) planSections(t *topology, tcp []*ir.TCPRouteFragment, used map[
 	var plans []*sectionPlan
 	at := map[string]*sectionPlan{}
 	for _, s := range sortedFragments(l, func(f *ir.Fragments) []*ir.SectionFragment { return f.Sections }) {
-		name := fmt.Sprintf("gateway-%s-%d", s.Address, s.Port)
-		p := at[name]
-		if p == nil {
-			p = &sectionPlan{linker: l, topology: t, out: &ir.Listener{Name: name, Address: s.Address, Port: s.Port, BufferLimit: s.BufferLimit}}
-			at[name] = p
-			plans = append(plans, p)
-		}
-		if slices.ContainsFunc(p.sections, func(o *ir.SectionFragment) bool { return o.ReadTLS == s.ReadTLS && o.Hostname == s.Hostname }) {
-			continue // who made it has told why
-		}
-		p.sections = append(p.sections, s)
-		p.out.TLSInspector = p.out.TLSInspector || s.ReadTLS
-		if s.Origin != nil && !slices.Contains(p.out.Origins, s.Origin.Ref) {
-			p.out.Origins = append(p.out.Origins, s.Origin.Ref)
+		for _, address := range s.Addresses {
+			name := fmt.Sprintf("gateway-%s-%d", address, s.Port)
+			p := at[name]
+			if p == nil {
+				p = &sectionPlan{linker: l, topology: t, out: &ir.Listener{Name: name, Address: address, Port: s.Port, BufferLimit: s.BufferLimit}}
+				at[name] = p
+				plans = append(plans, p)
+			}
+			p.add(s)
 		}
 	}
 	byName := map[string][]*ir.TCPRouteFragment{}
@@ -48,7 +43,7 @@ func (l *Linker) planSections(t *topology, tcp []*ir.TCPRouteFragment, used map[
 		p.planTLS(used)
 		p.planClear(used)
 		for _, s := range p.sections {
-			if s.HTTP == nil {
+			if s.HTTP == nil && s.Closed == "" {
 				p.planTCP(s, byName[s.Name])
 			}
 		}
@@ -56,6 +51,18 @@ func (l *Linker) planSections(t *topology, tcp []*ir.TCPRouteFragment, used map[
 			slices.SortFunc(p.out.Chains, func(a, b *ir.FilterChain) int { return strings.Compare(a.Name, b.Name) })
 			t.listeners = append(t.listeners, p.out)
 		}
+	}
+}
+
+// add takes in a section, but not one whose hostname another has: who made it has told why.
+func (p *sectionPlan) add(s *ir.SectionFragment) {
+	if slices.ContainsFunc(p.sections, func(o *ir.SectionFragment) bool { return o.ReadTLS == s.ReadTLS && o.Hostname == s.Hostname }) {
+		return
+	}
+	p.sections = append(p.sections, s)
+	p.out.TLSInspector = p.out.TLSInspector || s.ReadTLS
+	if s.Origin != nil && !slices.Contains(p.out.Origins, s.Origin.Ref) {
+		p.out.Origins = append(p.out.Origins, s.Origin.Ref)
 	}
 }
 
@@ -76,7 +83,7 @@ func (p *sectionPlan) owner(name string, tls bool) *ir.SectionFragment {
 // coalescing"); one for nobody's name, 404.
 func (p *sectionPlan) planTLS(used map[*routeSet]bool) {
 	for _, s := range p.sections {
-		if !s.ReadTLS || s.HTTP == nil {
+		if !s.ReadTLS || s.HTTP == nil || s.Closed != "" {
 			continue
 		}
 		name := "tls/" + s.Hostname
