@@ -85,6 +85,10 @@ func (t *town) spec(kind string) fields {
 		f["service"], f["protocol_version"], f["driver"] = one(t, "one", "two"), "v3", one(t, "http", "tcp")
 	case "TracingService":
 		f["service"], f["driver"] = one(t, "one", "two"), one(t, "zipkin", "opentelemetry", "lightstep")
+	case "IngressClass":
+		f["controller"] = one(t, "getambassador.io/ingress-controller", "chancery.dev/ingress-controller", "example.com/other")
+	case "Ingress":
+		t.ingress(f)
 	default:
 		f["prefix"] = one(t, "/", "/a/", "/b/", "/a/b/", "/.well-known/acme-challenge/")
 		f["service"] = one(t, "one", "two", "three:8080", "https://four", "one.blue", "elsewhere.example.org")
@@ -112,6 +116,31 @@ func (t *town) spec(kind string) fields {
 	return f
 }
 
+// ingress makes a random body of an Ingress, mostly of a class that is there now and then.
+func (t *town) ingress(f fields) {
+	backend := func() fields {
+		port := one(t, fields{"number": 80}, fields{"number": 8080}, fields{"name": "http"}, fields{"name": "web"}, fields{})
+		return one(t, fields{"service": fields{"name": one(t, "one", "two", "nowhere"), "port": port}}, fields{"service": fields{"name": "one", "port": fields{"number": 80}}}, fields{"resource": fields{"kind": "Bucket", "name": "b"}})
+	}
+	t.maybe(f, "ingressClassName", 1, "class-0", "class-0", "class-0", "class-1", "no-such")
+	t.maybe(f, "defaultBackend", 4, backend())
+	hosts := []any{"a.example.com", "b.example.com", "*.example.com", "c.example.org", "bad name", "example.*"}
+	t.maybe(f, "tls", 3, []fields{{"hosts": []any{one(t, hosts...), one(t, hosts...)}, "secretName": one(t, "one", "two", "bad", "never")}}, []fields{{"secretName": one(t, "one", "bad")}}, []fields{{"hosts": []any{"a.example.com"}}})
+	rules := []fields{}
+	for range t.rand.IntN(3) {
+		paths := []fields{}
+		for range 1 + t.rand.IntN(3) {
+			p := fields{"backend": backend(), "pathType": one(t, "Prefix", "Prefix", "Exact", "ImplementationSpecific", "Odd")}
+			t.maybe(p, "path", 1, "/", "/a", "/a/", "/a/b", "/b/", "relative")
+			paths = append(paths, p)
+		}
+		r := fields{"http": fields{"paths": paths}}
+		t.maybe(r, "host", 2, hosts...)
+		rules = append(rules, r)
+	}
+	f["rules"] = rules
+}
+
 func (t *town) build(tb testing.TB, apiVersion, kind, namespace, name string, labels any, spec fields) *snapshot.Object {
 	tb.Helper()
 	doc := fields{"apiVersion": apiVersion, "kind": kind, "metadata": fields{"namespace": namespace, "name": name, "labels": labels}}
@@ -133,7 +162,7 @@ func (t *town) build(tb testing.TB, apiVersion, kind, namespace, name string, la
 
 // next makes one random change: a put, or (the second value) a removal.
 func (t *town) next(tb testing.TB) (*snapshot.Object, *snapshot.Ref) {
-	kind := one(t, "Mapping", "Mapping", "Mapping", "Mapping", "Mapping", "Host", "Host", "Listener", "TLSContext", "TCPMapping", "Module", "KubernetesEndpointResolver", "Service", "EndpointSlice", "EndpointSlice", "Secret", "AuthService", "RateLimitService", "LogService", "TracingService")
+	kind := one(t, "Mapping", "Mapping", "Mapping", "Mapping", "Mapping", "Host", "Host", "Listener", "TLSContext", "TCPMapping", "Module", "KubernetesEndpointResolver", "Service", "EndpointSlice", "EndpointSlice", "Secret", "AuthService", "RateLimitService", "LogService", "TracingService", "Ingress", "Ingress", "Ingress", "IngressClass")
 	ns := one(t, "red", "blue", "default")
 	name := fmt.Sprintf("%s-%d", strings.ToLower(kind), t.rand.IntN(4))
 	version := "getambassador.io/v3alpha1"
@@ -146,6 +175,10 @@ func (t *town) next(tb testing.TB) (*snapshot.Object, *snapshot.Ref) {
 		name, spec = "ctx", t.spec(kind)
 	case "KubernetesEndpointResolver":
 		name, spec = "endpoint", t.spec(kind)
+	case "Ingress":
+		version, spec = "networking.k8s.io/v1", t.spec(kind)
+	case "IngressClass":
+		version, ns, name, spec = "networking.k8s.io/v1", "", one(t, "class-0", "class-0", "class-1"), t.spec(kind)
 	case "Service":
 		version, name = "v1", one(t, "one", "two", "three")
 		spec = fields{"spec": fields{"ports": []fields{{"port": one(t, 80, 8080), "name": one(t, "http", "web")}}}}
@@ -267,6 +300,11 @@ var badObjects = []string{
 	`{"apiVersion": "getambassador.io/v3alpha1", "kind": "RateLimitService", "metadata": {"name": "zz-bad", "namespace": "zz"}, "spec": {"service": "one", "protocol_version": "v2"}}`,
 	`{"apiVersion": "getambassador.io/v3alpha1", "kind": "LogService", "metadata": {"name": "zz-bad", "namespace": "zz"}, "spec": {"service": "one", "driver": "http"}}`,
 	`{"apiVersion": "getambassador.io/v3alpha1", "kind": "TracingService", "metadata": {"name": "zz-bad", "namespace": "zz"}, "spec": {"service": "one", "driver": "lightstep"}}`,
+	`{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "bad", "namespace": "red"}, "spec": {"ingressClassName": "never", "defaultBackend": {"service": {"name": "one", "port": {"number": 80}}}}}`,
+	`{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "bad", "namespace": "red", "annotations": {"kubernetes.io/ingress.class": "ambassador"}}, "spec": {"rules": [{"host": "not a host", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "one", "port": {"number": 80}}}}]}}]}}`,
+	`{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "bad", "namespace": "red", "annotations": {"kubernetes.io/ingress.class": "ambassador"}}, "spec": {"rules": [{"http": {"paths": [{"path": "bad", "pathType": "Prefix", "backend": {"service": {"name": "one", "port": {"number": 80}}}}]}}]}}`,
+	`{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "bad", "namespace": "red", "annotations": {"kubernetes.io/ingress.class": "ambassador"}}, "spec": {"tls": [{"secretName": "never", "hosts": ["*.*"]}], "rules": "none"}}`,
+	`{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "zz-bad", "namespace": "zz", "annotations": {"kubernetes.io/ingress.class": "ambassador"}}, "spec": {"tls": [{"secretName": "never"}]}}`,
 	`{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "never-used", "namespace": "red"}, "type": "kubernetes.io/tls", "data": {"tls.crt": "AAAA", "tls.key": ""}}`,
 }
 

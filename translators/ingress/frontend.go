@@ -108,7 +108,7 @@ func (l *lowering) read() (*networking.IngressSpec, bool) {
 		at := "spec"
 		if _, field, found := strings.Cut(err.Error(), "Go struct field "); found {
 			if _, field, found = strings.Cut(field, "."); found {
-				at, _, _ = strings.Cut(field, " ")
+				at, _, _ = strings.Cut(strings.ReplaceAll(field, "IngressRuleValue.", ""), " ")
 			}
 		}
 		l.fail(codeField, at, strings.TrimPrefix(err.Error(), "json: "), "see the API reference of networking.k8s.io/v1")

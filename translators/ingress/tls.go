@@ -10,6 +10,7 @@ import (
 
 	"github.com/chancery-gateway/chancery/snapshot"
 	api "github.com/chancery-gateway/chancery/snapshot/api/v3alpha1"
+	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
 // hostLabel is on every route of a rule with a host, and selects those for the hosts that tls makes: Mappings are not on them, as
@@ -51,18 +52,25 @@ func (l *lowering) secure(host, secret, name, at, where string) {
 		spec.MappingSelector = &api.LabelSelector{MatchLabels: map[string]string{hostLabel: hostLabelValue}}
 	} // else it stands in the place of the Host that is made up where there is none, and takes what that would
 	part := l.f.emissary.LowerHost(l.o, name, spec, l.v)
+	l.secured = append(l.secured, host)
+	closed := false
 	for _, h := range part.Hosts {
 		h.Shared, h.At = true, where
-		l.secured = append(l.secured, host)
+		closed = closed || h.Closed != ""
 	}
 	for k := range part.Diagnostics {
 		d := &part.Diagnostics[k]
-		switch d.Path {
-		case "spec.tlsSecret":
+		if d.Path == "spec.tlsSecret" {
 			d.Path = at + ".secretName"
-		default:
+		} else {
 			d.Path = where
 		}
+		if text, is := strings.CutSuffix(d.Message, "; the host is closed"); is {
+			d.Message = text + fmt.Sprintf("; %q is served without TLS until there is one", host)
+		}
+	}
+	if closed { // Clear text is served anyway, and what issues the certificate may need that.
+		part = &ir.Fragments{Diagnostics: part.Diagnostics}
 	}
 	l.out.Join(part)
 }

@@ -105,7 +105,7 @@ func (l *Linker) activeHosts() []*ir.HostFragment {
 	real := false
 	for _, h := range hosts {
 		real = real || !h.Synthesized && !h.Shared
-		named[h.Domain] = named[h.Domain] || !h.Synthesized && h.Closed == ""
+		named[h.Domain] = named[h.Domain] || !h.Synthesized
 	}
 	return slices.DeleteFunc(hosts, func(h *ir.HostFragment) bool { return h.Synthesized && (real || named[h.Domain]) })
 }
