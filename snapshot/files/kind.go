@@ -30,15 +30,9 @@ func unknown(o *snapshot.Object) (snapshot.Diagnostic, bool) {
 		"correct apiVersion and kind, or leave the object out"), true
 }
 
-// notServed reports whether objects of the kind would be routes, and are none: Kubernetes' Ingress, and Gateway API.
+// notServed reports whether objects of the kind would be routes, and are none: those of Gateway API.
 func notServed(k snapshot.GroupKind) bool {
-	switch k.Group {
-	case "networking.k8s.io":
-		return k.Kind == "Ingress"
-	case "gateway.networking.k8s.io":
-		return k.Kind == "Gateway" || k.Kind == "ListenerSet" || strings.HasSuffix(k.Kind, "Route")
-	}
-	return false
+	return k.Group == "gateway.networking.k8s.io" && (k.Kind == "Gateway" || k.Kind == "ListenerSet" || strings.HasSuffix(k.Kind, "Route"))
 }
 
 func groupName(group string) string {
