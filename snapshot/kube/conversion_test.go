@@ -47,7 +47,7 @@ func TestConversionWebhookThatIsDown(t *testing.T) {
 	w.until("the Mapping", func(s *snapshot.Snapshot) bool { return mapping(s, "default", "m") != nil })
 
 	apply(map[string]any{"strategy": "Webhook", "webhook": map[string]any{"conversionReviewVersions": []any{"v1"}, "clientConfig": map[string]any{"url": "https://127.0.0.1:1/convert"}}})
-	n := len(w.all)
+	n := w.delivered()
 	c.KillAPIServer() // it remembers nothing that was converted before
 	if err := c.StartAPIServer(); err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestConversionWebhookThatIsDown(t *testing.T) {
 	client.Apply("{apiVersion: v1, kind: Service, metadata: {name: meanwhile, namespace: default}, spec: {ports: [{port: 80}]}}")
 	w.until("another kind goes on", func(s *snapshot.Snapshot) bool { return s.Get(snapshot.KindService, "default", "meanwhile") != nil })
 
-	took := kubetest.Eventually(t, 90*time.Second, "what the API server says of it", func(context.Context) bool { return codes(w.now()) == "CH-KUBE-005 Mapping" })
+	took := kubetest.Eventually(t, patience, "what the API server says of it", func(context.Context) bool { return codes(w.now()) == "CH-KUBE-005 Mapping" })
 	t.Logf("told after %s", took) // client-go asks ten times before it says so
 	for _, d := range w.now().Findings() {
 		if !strings.Contains(d.Message, "conversion webhook") {
@@ -65,7 +65,7 @@ func TestConversionWebhookThatIsDown(t *testing.T) {
 	apply(none)
 	client.Apply(v2(fmt.Sprintf(oneMapping, "late", "default", "/late/")))
 	w.until("a Mapping made afterwards", func(s *snapshot.Snapshot) bool { return mapping(s, "default", "late") != nil && codes(s) == "" })
-	for _, s := range w.all[n:] {
+	for _, s := range w.since(n) {
 		if s.Len(v3alpha1.KindMapping) == 0 {
 			t.Errorf("a snapshot lacks the Mapping")
 		}

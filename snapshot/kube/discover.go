@@ -250,23 +250,19 @@ func (k *served) convert(ctx context.Context, s *Source, was *served) {
 	if k.what.Group != snapshot.EmissaryGroup {
 		return
 	}
+	if was != nil {
+		k.asWritten, k.definition = was.asWritten, was.definition
+	}
 	name := k.what.Name + "." + k.what.Group
 	o, err := s.metadata.Resource(definitions).Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
-	if err != nil {
-		if was != nil {
-			k.asWritten, k.definition = was.asWritten, was.definition
-		}
-		return
-	}
-	k.definition = o.ResourceVersion
-	if was != nil && was.definition == k.definition {
-		k.asWritten = was.asWritten
+	if err != nil || o.ResourceVersion == k.definition {
 		return
 	}
 	d, err := s.client.Resource(definitions).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return
+		return // the next look asks again
 	}
+	k.definition = o.ResourceVersion
 	strategy, _, _ := unstructured.NestedString(d.Object, "spec", "conversion", "strategy")
 	versions, _, _ := unstructured.NestedSlice(d.Object, "spec", "versions")
 	k.asWritten = strategy != "Webhook" && len(versions) > 1

@@ -207,18 +207,11 @@ func (w *world) takeSecret(u, read *unit, has string) {
 	}
 }
 
-// patience is how long a snapshot waits for Secrets that are mentioned in it for the first time, firstPatience how long the
-// first one does: it must not close what an earlier run has served.
-const patience, firstPatience = 3 * time.Second, 30 * time.Second
-
-// awaits returns how long the next snapshot should wait for Secrets whose content is not known at all.
-func (w *world) awaits(first bool) time.Duration {
+// awaits returns how long the next snapshot should wait for Secrets whose content is not known at all, most for each.
+func (w *world) awaits(most time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	longest, most := time.Duration(0), patience
-	if first {
-		most = firstPatience
-	}
+	longest := time.Duration(0)
 	for u, since := range w.mentions.reading {
 		if u.content.has == "" {
 			longest = max(longest, most-time.Since(since))

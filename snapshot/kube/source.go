@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,6 +37,9 @@ type Options struct {
 	Knative bool
 	// AllSecrets reads the content of every Secret, not only of those that objects of the cluster mention: somebody else may.
 	AllSecrets bool
+	// Patience is how long a snapshot waits for Secrets that are mentioned in it for the first time; default 3 s. The first
+	// snapshot waits ten times as long: it must not close what an earlier run has served.
+	Patience time.Duration
 	// MinInterval is the least time between two snapshots; default 100 ms.
 	MinInterval time.Duration
 	// Rescan is the time between two looks at which kinds there are, beside those that CustomResourceDefinitions cause;
@@ -71,6 +75,9 @@ func New(o Options) (*Source, error) {
 	s := &Source{options: o, log: o.Logger, world: newWorld(), wake: make(chan struct{}, 1), look: make(chan struct{}, 1), gets: make(chan struct{}, 16)}
 	if s.options.MinInterval <= 0 {
 		s.options.MinInterval = 100 * time.Millisecond
+	}
+	if s.options.Patience <= 0 {
+		s.options.Patience = 3 * time.Second
 	}
 	if s.options.Rescan <= 0 {
 		s.options.Rescan = 30 * time.Second
@@ -129,7 +136,11 @@ func (s *Source) Run(ctx context.Context, deliver func(*snapshot.Snapshot)) erro
 		if first && !s.settled() {
 			continue
 		}
-		if wait := s.world.awaits(first); wait > 0 {
+		patience := s.options.Patience
+		if first {
+			patience *= 10
+		}
+		if wait := s.world.awaits(patience); wait > 0 {
 			timer.Reset(wait)
 			continue
 		}
@@ -149,7 +160,22 @@ func (s *Source) settled() bool {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	for q := range s.world.queries {
-		if !q.settled() {
+		if !q.settled() || q.trouble != nil && s.standInIsDue(q.what.GroupKind()) {
+			return false
+		}
+	}
+	return true
+}
+
+// standInIsDue reports whether another kind is read in place of one that cannot be, and its query has not begun yet. The
+// world's lock is held.
+func (s *Source) standInIsDue(k snapshot.GroupKind) bool {
+	i := slices.IndexFunc(resources, func(r *Resource) bool { return r.inPlaceOf == k })
+	if i < 0 {
+		return false
+	}
+	for q := range s.world.queries {
+		if q.what == resources[i] {
 			return false
 		}
 	}

@@ -34,10 +34,8 @@ func TestKindsOfOthers(t *testing.T) {
 	c, client, ns := bed(t)
 	page := snapshot.GroupKind{Group: "also.example.com", Kind: "Page"}
 	w := start(t, kube.Options{Config: c.Config()})
-	w.until("the first snapshot", func(*snapshot.Snapshot) bool { return true })
-	if !w.Listed() {
-		t.Error("nothing was asked for, but that is not listed")
-	}
+	w.first()
+	kubetest.Eventually(t, patience, "nothing was asked for, so that all of it is listed", func(context.Context) bool { return w.Listed() })
 	about := func(s *snapshot.Snapshot) int {
 		n := 0
 		for _, d := range s.Findings() {
@@ -74,18 +72,10 @@ func TestKindsOfOthers(t *testing.T) {
 	// Asked for again: one delivery is owed, even when there is nothing.
 	client.Delete(fmt.Sprintf(`{apiVersion: also.example.com/v1, kind: Page, metadata: {name: one, namespace: %s}}`, ns))
 	client.Delete(fmt.Sprintf(`{apiVersion: also.example.com/v1, kind: Page, metadata: {name: two, namespace: %s}}`, ns))
-	w.mu.Lock()
-	before := len(w.all)
-	w.mu.Unlock()
+	before := w.delivered()
 	w.Also([]snapshot.GroupKind{page})
-	kubetest.Eventually(t, 10*time.Second, "a delivery", func(context.Context) bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return len(w.all) > before
-	})
-	if !w.Listed() {
-		t.Error("the kind is delivered, but not listed")
-	}
+	kubetest.Eventually(t, patience, "a delivery", func(context.Context) bool { return w.delivered() > before })
+	kubetest.Eventually(t, patience, "the kind is listed", func(context.Context) bool { return w.Listed() })
 	client.Delete(definitionOf("Page", page.Group))
 }
 
@@ -111,14 +101,14 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: %[1]s}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[1]s}
-subjects: [{kind: User, name: modular, apiGroup: rbac.authorization.k8s.io}]
-`, name, rules)
+subjects: [{kind: User, name: %[3]s, apiGroup: rbac.authorization.k8s.io}]
+`, name, rules, ns)
 	}
-	client.Apply(role("modular", strings.Join(rules, ", ")))
+	client.Apply(role(ns, strings.Join(rules, ", ")))
 	config := c.Config()
-	config.Impersonate = rest.ImpersonationConfig{UserName: "modular"}
+	config.Impersonate = rest.ImpersonationConfig{UserName: ns}
 	w := start(t, kube.Options{Config: config, Rescan: time.Second})
-	w.until("the first snapshot", func(*snapshot.Snapshot) bool { return true })
+	w.first()
 	w.Also([]snapshot.GroupKind{page})
 	w.until("a finding that names the kind", func(s *snapshot.Snapshot) bool { return codes(s) == "CH-KUBE-001 Page" })
 	for _, d := range w.now().Findings() {
@@ -126,9 +116,9 @@ subjects: [{kind: User, name: modular, apiGroup: rbac.authorization.k8s.io}]
 			t.Errorf("the finding is %s", d)
 		}
 	}
-	kubetest.Eventually(t, 20*time.Second, "nobody waits for it", func(context.Context) bool { return w.Listed() })
+	kubetest.Eventually(t, patience, "nobody waits for it", func(context.Context) bool { return w.Listed() })
 	client.Apply(fmt.Sprintf(oneMapping, "meanwhile", ns, "/meanwhile/"))
 	w.until("other objects", func(s *snapshot.Snapshot) bool { return mapping(s, ns, "meanwhile") != nil })
-	client.Apply(role("chancery-pages", `{apiGroups: [grant.example.com], resources: [pages], verbs: [get, list, watch]}`))
+	client.Apply(role(ns+"-pages", `{apiGroups: [grant.example.com], resources: [pages], verbs: [get, list, watch]}`))
 	w.until("its object once it may be read", func(s *snapshot.Snapshot) bool { return s.Get(page, ns, "one") != nil && codes(s) == "" })
 }

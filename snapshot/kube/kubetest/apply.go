@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -167,21 +168,41 @@ func (c *Client) served(o *unstructured.Unstructured) {
 			continue
 		}
 		r := c.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: plural})
-		Eventually(c.t, 60*time.Second, plural+" is served", func(ctx context.Context) bool {
+		Eventually(c.t, 2*time.Minute, plural+" is served", func(ctx context.Context) bool {
 			_, err := r.List(ctx, metav1.ListOptions{Limit: 1})
 			return err == nil
 		})
 	}
 }
 
-// Delete deletes every object of a YAML stream.
+// Delete deletes every object of a YAML stream, and waits until definitions in it are gone with their objects.
 func (c *Client) Delete(stream string) {
 	c.t.Helper()
 	for _, o := range Objects(c.t, []byte(stream)) {
-		if err := c.Of(o).Delete(context.Background(), o.GetName(), metav1.DeleteOptions{}); err != nil {
+		of := c.Of(o)
+		if err := of.Delete(context.Background(), o.GetName(), metav1.DeleteOptions{}); err != nil {
 			c.t.Fatalf("%s/%s: %v", o.GetKind(), o.GetName(), err)
 		}
+		if o.GetKind() == "CustomResourceDefinition" {
+			eventually(context.Background(), c.t, 2*time.Minute, o.GetName()+" is gone", func(ctx context.Context) bool {
+				_, err := of.Get(ctx, o.GetName(), metav1.GetOptions{})
+				return apierrors.IsNotFound(err)
+			})
+		}
 	}
+}
+
+// Allowed waits until the user of a configuration may list a resource: roles take effect a moment after they are applied.
+func Allowed(t testing.TB, config *rest.Config, r schema.GroupVersionResource) {
+	t.Helper()
+	d, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, 2*time.Minute, config.Impersonate.UserName+" may list "+r.Resource, func(ctx context.Context) bool {
+		_, err = d.Resource(r).List(ctx, metav1.ListOptions{Limit: 1})
+		return err == nil
+	})
 }
 
 // PatchStatus merges the status of o into that of the object.

@@ -172,7 +172,7 @@ func (c *Cluster) StartAPIServer() (err error) {
 	if slices.ContainsFunc(c.flags, func(f string) bool { return strings.HasPrefix(f, "--runtime-config=") }) {
 		ready += "?exclude=informer-sync" // it waits for kinds that it is told not to serve
 	}
-	for deadline := time.Now().Add(90 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if r, err := client.Get(ready); err == nil {
 			r.Body.Close()
 			if r.StatusCode == http.StatusOK {
@@ -183,7 +183,7 @@ func (c *Cluster) StartAPIServer() (err error) {
 			return fmt.Errorf("kube-apiserver ended: %w\n%s", err, c.apiProcess.output.tail())
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("kube-apiserver is not ready after 90 s\n%s", c.apiProcess.output.tail())
+			return fmt.Errorf("kube-apiserver is not ready after 5 minutes\n%s", c.apiProcess.output.tail())
 		}
 	}
 }
@@ -339,7 +339,12 @@ func (r *ring) tail() []byte {
 // Eventually waits until ok holds.
 func Eventually(t testing.TB, within time.Duration, what string, ok func(context.Context) bool) time.Duration {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
+	return eventually(t.Context(), t, within, what, ok)
+}
+
+func eventually(ctx context.Context, t testing.TB, within time.Duration, what string, ok func(context.Context) bool) time.Duration {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	for begun := time.Now(); ; time.Sleep(2 * time.Millisecond) {
 		if ok(ctx) {
