@@ -22,6 +22,9 @@ type service struct {
 	extra string
 }
 
+// invalidPort begins with Emissary's words, which others look for on the diagnostics page.
+const invalidPort = "found invalid port for service: %q is no number from 1 to 65535"
+
 // parseService reads a service text. The error says what is wrong with it in a half sentence.
 func parseService(text string) (service, error) {
 	var s service
@@ -50,7 +53,7 @@ func parseService(text string) (service, error) {
 	if port != "" {
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || n == 0 {
-			return s, fmt.Errorf("invalid port %q: a port is a number from 1 to 65535", port)
+			return s, fmt.Errorf(invalidPort, port)
 		}
 		s.port = uint32(n)
 	}
@@ -93,7 +96,7 @@ func splitPort(text string) (host, port string, err error) {
 	}
 	host, port, found := strings.Cut(text, ":")
 	if found && port == "" {
-		return "", "", errors.New(`invalid port "": a port is a number from 1 to 65535`)
+		return "", "", fmt.Errorf(invalidPort, "")
 	}
 	if strings.IndexByte(port, ':') >= 0 {
 		return "", "", errors.New("invalid host: an IPv6 address stands in brackets")
