@@ -57,6 +57,9 @@ func byName(s *snapshot.Snapshot, o *snapshot.Object) (*snapshot.Object, string)
 	return s.Get(v3alpha1.KindConsulResolver, o.Namespace, spec.Resolver), spec.Service
 }
 
+// patient waits for whatever an agent says, however slow the machine is.
+var patient = consul.Options{First: 2 * time.Minute, Later: 2 * time.Minute}
+
 // start runs a source over manifests until the test ends.
 func start(t testing.TB, o consul.Options, manifests string) *bed {
 	t.Helper()
@@ -89,9 +92,13 @@ func start(t testing.TB, o consul.Options, manifests string) *bed {
 	return b
 }
 
+// write puts a whole file in place of another: nobody reads half of it.
 func (b *bed) write(name, text string) {
 	b.t.Helper()
-	if err := os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(b.dir+".new", []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.Rename(b.dir+".new", filepath.Join(b.dir, name)); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -162,7 +169,7 @@ func TestInstancesOfRealConsulArrive(t *testing.T) {
 	a.Register("quote", "q1", "127.0.0.1", "10.0.0.1", 8001, true)
 	a.Register("quote", "q2", "", "10.0.0.2", 8002, true)
 	a.Register("quote", "q3", "127.0.0.3", "10.0.0.3", 8003, false)
-	b := start(t, consul.Options{}, a.Resolver("default", "dc")+mapping("q", "dc", "quote")+mapping("e", "dc", "empty"))
+	b := start(t, patient, a.Resolver("default", "dc")+mapping("q", "dc", "quote")+mapping("e", "dc", "empty"))
 	const want = "10.0.0.2:8002 127.0.0.1:8001"
 	b.until("dc", "quote", want)
 	if first := b.snapshots()[0]; addresses(first, "dc", "quote") != want || first.Get(v3alpha1.KindMapping, "default", "e") == nil {
@@ -208,7 +215,7 @@ func TestInstancesOfRealConsulArrive(t *testing.T) {
 func TestLastAnswerStaysWithoutTheAgent(t *testing.T) {
 	a := consultest.Start(t, "dc1")
 	a.Register("quote", "q1", "127.0.0.1", "10.0.0.1", 8001, true)
-	b := start(t, consul.Options{}, a.Resolver("default", "dc")+mapping("q", "dc", "quote"))
+	b := start(t, patient, a.Resolver("default", "dc")+mapping("q", "dc", "quote"))
 	b.until("dc", "quote", "127.0.0.1:8001")
 	a.Kill()
 	b.finds(`warning CH-CONSUL-002 ConsulResolver/default/dc: no answer about service "quote"`)
@@ -242,7 +249,7 @@ func TestResolversDoNotMix(t *testing.T) {
 	one.Register("quote", "q", "127.0.0.1", "10.0.0.1", 8001, true)
 	two.Register("quote", "q", "127.0.0.2", "10.0.0.1", 8002, true)
 	t.Setenv("CONSUL_OF_TEST", two.Address)
-	b := start(t, consul.Options{}, one.Resolver("default", "one")+"---\n"+
+	b := start(t, patient, one.Resolver("default", "one")+"---\n"+
 		"{apiVersion: getambassador.io/v3alpha1, kind: ConsulResolver, metadata: {name: two}, spec: {address: \"http://${CONSUL_OF_TEST}\"}}\n"+
 		mapping("a", "one", "quote")+mapping("b", "two", "quote"))
 	b.until("one", "quote", "127.0.0.1:8001")

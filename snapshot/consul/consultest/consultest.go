@@ -48,7 +48,7 @@ func (a *Agent) Restart() {
 	a.kill, output = kubetest.Background(a.t, path, "agent", "-dev", "-bind", "127.0.0.1", "-client", "127.0.0.1", "-node", "test", "-datacenter", a.Datacenter,
 		"-http-port", strconv.Itoa(a.port[0]), "-server-port", strconv.Itoa(a.port[1]), "-serf-lan-port", strconv.Itoa(a.port[2]),
 		"-serf-wan-port", strconv.Itoa(a.port[3]), "-dns-port", "-1", "-grpc-port", "-1", "-grpc-tls-port", "-1", "-log-level", "error")
-	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if nodes, _, err := a.Catalog().Nodes(nil); err == nil && len(nodes) > 0 {
 			return
 		}
@@ -90,7 +90,7 @@ func (a *Agent) Deregister(id string) {
 // Eventually waits until ok holds.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	kubetest.Eventually(t, 30*time.Second, what, func(context.Context) bool { return ok() })
+	kubetest.Eventually(t, 2*time.Minute, what, func(context.Context) bool { return ok() })
 }
 
 // Resolver returns the manifest of a ConsulResolver that asks this agent.
