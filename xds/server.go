@@ -44,6 +44,12 @@ type Options struct {
 	OnNACK func(NACK)
 	// OnSent is told, in the same way, of every response that brings a client a change.
 	OnSent func(Sent)
+	// OnStatus is told, in the same way, that Status lacks an Envoy that it had, or that one does without something else than before.
+	OnStatus func()
+	// Fit returns what clusters and listeners become for an Envoy of that version, and what it does without, "" for nothing: a pure
+	// function of the resource, which keeps its name and has a version of its own where it is another. It is nil for an Envoy that takes
+	// them as they are. Fit may be nil, which is that for all.
+	Fit func(version string) func(*ir.Resource) (fit *ir.Resource, lacks string)
 }
 
 // move is one endpoint set as PublishEndpoints left it, nil for removed, and its number.
@@ -56,13 +62,15 @@ type move struct {
 // Server is the discovery service. All methods are safe for concurrent use.
 type Server struct {
 	discovery.UnimplementedAggregatedDiscoveryServiceServer
-	log     *slog.Logger
-	barrier time.Duration
-	grace   time.Duration
-	onACK   func(ACK)
-	onNACK  func(NACK)
-	onSent  func(Sent)
-	books   books
+	log      *slog.Logger
+	barrier  time.Duration
+	grace    time.Duration
+	onACK    func(ACK)
+	onNACK   func(NACK)
+	onSent   func(Sent)
+	onStatus func()
+	fit      func(string) func(*ir.Resource) (*ir.Resource, string)
+	books    books
 
 	mu    sync.RWMutex
 	state *state // nil until the first Publish
@@ -82,7 +90,7 @@ type Server struct {
 // New returns a server that has nothing to serve yet: streams are held, not answered with nothing, until the first Publish.
 func New(o Options) *Server {
 	s := &Server{
-		log: o.Logger, barrier: o.BarrierTimeout, grace: o.RemovalGrace, onACK: o.OnACK, onNACK: o.OnNACK, onSent: o.OnSent,
+		log: o.Logger, barrier: o.BarrierTimeout, grace: o.RemovalGrace, onACK: o.OnACK, onNACK: o.OnNACK, onSent: o.OnSent, onStatus: o.OnStatus, fit: o.Fit,
 		awaited: map[string]int{}, good: map[string]*ir.Resource{}, streams: map[*stream]struct{}{},
 	}
 	if s.log == nil {

@@ -79,6 +79,15 @@ type TypeStatus struct {
 	Unanswered   int       `json:"unanswered"`
 	// Refused are the refusals that still stand: the resource has not changed since.
 	Refused []NACK `json:"refused,omitempty"`
+	// Lacks is what this Envoy, which is older, does without.
+	Lacks []Lack `json:"lacks,omitempty"`
+}
+
+// Lack is what an older Envoy does without of one resource.
+type Lack struct {
+	Name    string      `json:"name"`
+	Text    string      `json:"text"`
+	Origins []ir.Origin `json:"origins,omitempty"`
 }
 
 // Status returns the state of each connected Envoy, sorted by node id and address.

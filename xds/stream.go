@@ -51,6 +51,8 @@ type stream struct {
 	// rewarmed are endpoint sets of clusters that were sent before the client asked for any endpoints on this stream.
 	rewarmed map[string]struct{}
 	settled  uint64
+	// fit makes what is served fit for a client that is older; nil for others.
+	fit func(*ir.Resource) (*ir.Resource, string)
 
 	wake chan struct{}
 	mu   sync.Mutex
@@ -80,6 +82,9 @@ func (s *Server) attend(ctx context.Context, w wire) error {
 		s.mu.Lock()
 		delete(s.streams, st)
 		s.mu.Unlock()
+		if s.onStatus != nil {
+			s.onStatus()
+		}
 	}()
 	s.log.Debug("xDS stream opened", "stream", st.id, "address", st.shown.Address, "delta", w.delta())
 	err := st.run(ctx)
@@ -204,7 +209,7 @@ func (st *stream) subscribe(sub *subscription, q *request, first bool, now time.
 		}
 		sub.subscribeWhole(q)
 		if first && sub.wildcard && q.version != "" && st.goal != nil {
-			if list := st.goal.set[sub.typeURL]; q.version == digest(list, nil) {
+			if list := st.list(sub); q.version == digest(list, nil) {
 				for _, r := range list {
 					sub.sent[r.Name] = r
 				}
@@ -258,6 +263,9 @@ func (st *stream) introduce(n *core.Node) {
 	st.shown.ID, st.shown.Cluster = n.GetId(), n.GetCluster()
 	if v != nil {
 		st.shown.Version = fmt.Sprintf("%d.%d.%d", v.GetMajorNumber(), v.GetMinorNumber(), v.GetPatch())
+		if st.server.fit != nil {
+			st.fit = st.server.fit(st.shown.Version)
+		}
 	}
 }
 

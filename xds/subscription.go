@@ -45,6 +45,9 @@ type subscription struct {
 	// acked holds the last acknowledged resources, but for clusters and endpoints; refused the refusals that stand, by name.
 	acked   map[string]*ir.Resource
 	refused map[string]refusal
+	// fitted is what an older client is served, by name; lacking lists what it does without, nil for unknown.
+	fitted  map[string]fitted
+	lacking []Lack
 
 	sentVersion, ackedVersion string
 	sentAt, ackedAt           time.Time
@@ -131,6 +134,7 @@ func (s *subscription) drop(name string) {
 	delete(s.sent, name)
 	delete(s.acked, name)
 	delete(s.refused, name)
+	s.unfit(name)
 	delete(s.held, name)
 	delete(s.order, name)
 	delete(s.flying, name)

@@ -122,6 +122,9 @@ func writeStatus(out io.Writer, v *gateway.Overview) error {
 			for _, r := range t.Refused {
 				fmt.Fprintf(w, "  refused: %s: %s\n", strings.Join(r.Names, ", "), r.Text)
 			}
+			for _, l := range t.Lacks {
+				fmt.Fprintf(w, "  too old: %s\n", l.Text)
+			}
 		}
 	}
 	if err := w.Flush(); err != nil {

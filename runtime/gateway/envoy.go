@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"time"
 
@@ -101,7 +100,7 @@ func (g *Gateway) heard(took time.Duration) {
 	}
 }
 
-// followAnswers turns refusals that stand into findings about their objects.
+// followAnswers turns refusals that stand into findings about their objects, and what older Envoys do without.
 func (g *Gateway) followAnswers(ctx context.Context) error {
 	for {
 		select {
@@ -110,13 +109,14 @@ func (g *Gateway) followAnswers(ctx context.Context) error {
 		case <-g.answered:
 		}
 		var found []snapshot.Diagnostic
-		for _, node := range g.server.Status() {
+		s := snapshot.Empty()
+		if r := g.pipeline.Result(); r != nil {
+			s = r.Snapshot
+		}
+		nodes := g.server.Status()
+		for _, node := range nodes {
 			for _, t := range node.Types {
 				for _, n := range t.Refused {
-					s := snapshot.Empty()
-					if r := g.pipeline.Result(); r != nil {
-						s = r.Snapshot
-					}
 					help := "Envoy goes on with what it had before"
 					found = append(found, proof.Diagnostics(proof.NotAccepted, n.Text, help, g.blame(&n), s)...)
 				}
@@ -125,7 +125,7 @@ func (g *Gateway) followAnswers(ctx context.Context) error {
 		if len(found) == 0 {
 			g.agree(ctx)
 		}
-		g.pipeline.Add("refused", snapshot.SortDiagnostics(slices.Clone(found)))
+		g.pipeline.Add("answers of Envoys", snapshot.SortDiagnostics(append(found, older(nodes, s)...)))
 	}
 }
 

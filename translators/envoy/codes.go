@@ -70,7 +70,8 @@ var (
 	codeFile = snapshot.NewCode("CH-ENVOY-021", "The file may not be named",
 		"A file name leads to a device, into the kernel's own folders, or to the credentials of the process; Envoy could block there for ever.",
 		"Name an ordinary file, for example one of a mounted volume.")
-	codeOlder = snapshot.NewCode("CH-ENVOY-022", "The Envoy is too old for a feature",
+	// TooOld is a feature that an Envoy lacks.
+	TooOld = snapshot.NewCode("CH-ENVOY-022", "The Envoy is too old for a feature",
 		"The object asks for something that a newer Envoy does; the one in use would ignore it without a word, or refuse what it stands in.",
 		"Use a newer Envoy, or do without.")
 )

@@ -32,10 +32,11 @@ func TestOlderEnvoys(t *testing.T) {
 			}
 		}
 	}
+	newest := NewEmitter(Options{}).Emit(prog).Resources
 	for version, lacks := range map[string]bool{"": false, "1.40.0": false, "1.41.2": false, "2.0.0": false, "1.39.3": true, "1.36.4": true, "1.36.2.post1": true} {
 		out := NewEmitter(Options{Version: version}).Emit(prog)
 		told := slices.ContainsFunc(out.Diagnostics, func(d snapshot.Diagnostic) bool {
-			return d.Code == codeOlder && d.Severity == snapshot.Warning && strings.Contains(d.Message, "1.40")
+			return d.Code == TooOld && d.Severity == snapshot.Warning && strings.Contains(d.Message, "1.40")
 		})
 		var cluster clusterv3.Cluster
 		for _, r := range out.Resources[ir.TypeCluster] {
@@ -76,5 +77,39 @@ func TestOlderEnvoys(t *testing.T) {
 		if found == 0 {
 			t.Errorf("Envoy %s: no compressor", version)
 		}
+
+		// One of a fleet gets the same, made of what the newest gets.
+		fit := Fit(version)
+		if (fit != nil) != lacks {
+			t.Errorf("Envoy %s: Fit is %v", version, fit != nil)
+		}
+		if fit == nil {
+			continue
+		}
+		for kind, list := range newest {
+			for i, r := range list {
+				got, text := fit(r)
+				want := out.Resources[kind][i]
+				a, b := rewritable[kind](), rewritable[kind]()
+				if proto.Unmarshal(got.Value, a) != nil || proto.Unmarshal(want.Value, b) != nil || !proto.Equal(a, b) {
+					t.Errorf("Envoy %s: %s %s is %v, emitted for it %v", version, kind, r.Name, a, b)
+				}
+				if same := proto.Equal(a, mustRead(t, r)); same != (got == r) || same != (got.Version == r.Version) {
+					t.Errorf("Envoy %s: %s %s: same %v, versions %s and %s", version, kind, r.Name, same, r.Version, got.Version)
+				}
+				if (text != "") != (r.Name == c.Name && kind == ir.TypeCluster) || text != "" && !strings.Contains(text, "1.40") {
+					t.Errorf("Envoy %s: %s %s lacks %q", version, kind, r.Name, text)
+				}
+			}
+		}
 	}
+}
+
+func mustRead(t *testing.T, r *ir.Resource) proto.Message {
+	t.Helper()
+	m := rewritable[r.Type]()
+	if err := proto.Unmarshal(r.Value, m); err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
