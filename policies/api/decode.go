@@ -15,6 +15,12 @@ import (
 	"github.com/chancery-gateway/chancery/snapshot"
 )
 
+// The bounds of lists and their texts, of which the API server's rules may cost only so much.
+const (
+	maxWrites, maxPath = 500, 1000
+	maxHosts, maxHost  = 5000, 255
+)
+
 // World is every object of this package that a snapshot has and that is right.
 type World struct {
 	Policies   []*Policy
@@ -168,8 +174,11 @@ func (w *World) checkPolicy(p *Policy) bool {
 			ok = w.fail(o, codeValue, "spec.deadline", fmt.Sprintf("%q is no usable duration", s.Deadline), "a duration such as 50ms, at most 10s")
 		}
 	}
+	if n := len(s.Writes); n > maxWrites {
+		ok = w.fail(o, codeValue, "spec.writes", fmt.Sprintf("%d paths", n), fmt.Sprintf("at most %d, each with all below it", maxWrites))
+	}
 	for i, path := range s.Writes {
-		if !strings.HasPrefix(path+".", "spec.") && path != "metadata.labels" && !strings.HasPrefix(path, "metadata.labels.") &&
+		if len(path) > maxPath || !strings.HasPrefix(path+".", "spec.") && path != "metadata.labels" && !strings.HasPrefix(path, "metadata.labels.") &&
 			path != "metadata.annotations" && !strings.HasPrefix(path, "metadata.annotations.") {
 			ok = w.fail(o, codeValue, fmt.Sprintf("spec.writes[%d]", i), fmt.Sprintf("%q may not be written", path), "a path below spec, metadata.labels or metadata.annotations")
 		}
@@ -204,8 +213,11 @@ func (w *World) checkTenant(t *Tenant) {
 	if len(t.Spec.Namespaces)+len(t.Spec.NamespaceSelector) == 0 {
 		w.fail(t.Object, codeValue, "spec.namespaces", "the tenant has no namespace", "set namespaces or namespaceSelector")
 	}
+	if n := len(t.Spec.Hosts); n > maxHosts {
+		w.fail(t.Object, codeValue, "spec.hosts", fmt.Sprintf("%d host names", n), fmt.Sprintf("at most %d; a wildcard takes every name below it", maxHosts))
+	}
 	for i, h := range t.Spec.Hosts {
-		if h == "" || h != strings.ToLower(h) || strings.Contains(strings.TrimPrefix(h, "*."), "*") || strings.ContainsAny(h, " /:") {
+		if h == "" || len(h) > maxHost || h != strings.ToLower(h) || strings.Contains(strings.TrimPrefix(h, "*."), "*") || strings.ContainsAny(h, " /:") {
 			w.fail(t.Object, codeValue, fmt.Sprintf("spec.hosts[%d]", i), fmt.Sprintf("%q is no host name", h), `a lower-case name such as shop.example.com or *.shop.example.com`)
 		}
 	}

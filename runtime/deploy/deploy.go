@@ -10,6 +10,7 @@ import (
 	"text/template"
 
 	policy "github.com/chancery-gateway/chancery/policies/api"
+	"github.com/chancery-gateway/chancery/runtime/modules"
 	"github.com/chancery-gateway/chancery/runtime/status"
 	"github.com/chancery-gateway/chancery/runtime/webhook"
 	"github.com/chancery-gateway/chancery/snapshot/kube"
@@ -26,8 +27,8 @@ var CRDs []byte
 //go:embed install.yaml.tmpl
 var install string
 
-// Install returns the install manifest of a version, a YAML stream. The definitions of the kinds with which platform teams
-// govern the compiler are in it: unlike those of Emissary-ingress nobody else brings them.
+// Install returns the install manifest of a version, a YAML stream. The definitions of our own kinds, with which
+// platform teams govern the compiler and configure its modules, are in it: unlike those of Emissary-ingress nobody else brings them.
 func Install(version string) ([]byte, error) {
 	t, err := template.New("install").Parse(install)
 	if err != nil {
@@ -45,6 +46,8 @@ func Install(version string) ([]byte, error) {
 	}
 	out.WriteString("---\n")
 	out.Write(governing)
+	out.WriteString("---\n")
+	out.Write(modules.Definition)
 	return out.Bytes(), nil
 }
 

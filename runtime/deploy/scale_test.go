@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -188,11 +189,30 @@ func TestAtScale(t *testing.T) {
 	churn(t, g, client, ns, address, one)
 }
 
+// cpu returns the time that the program has run on the processor, its own and the kernel's for it, to a hundredth of a second.
+func (g *gateway) cpu() time.Duration {
+	g.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", g.process.Process.Pid))
+	if err != nil {
+		g.t.Skip(err)
+	}
+	all := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // from the state on
+	ticks := 0
+	for _, field := range all[11:13] {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
 // parallelApplies applies 50 Mappings at once through the webhook.
 func parallelApplies(t *testing.T, g *gateway, author *author, there int) {
 	t.Helper()
 	const name = "chancery_admission_review_seconds_"
-	seconds, count, compiles, cpu := g.metric(name+"sum"), g.metric(name+"count"), g.metric("chancery_admission_compiles_total"), g.metric("process_cpu_seconds_total")
+	seconds, count, compiles, cpu := g.metric(name+"sum"), g.metric(name+"count"), g.metric("chancery_admission_compiles_total"), g.cpu()
 	took := make([]time.Duration, 50)
 	var working sync.WaitGroup
 	for i := range took {
@@ -210,8 +230,8 @@ func parallelApplies(t *testing.T, g *gateway, author *author, there int) {
 	}
 	working.Wait()
 	n := g.metric(name+"count") - count
-	t.Logf("50 parallel applies at %d Mappings: %s; %v reviews of %.2f ms on average, waiting included, with %v compiles; the program used %.2f s of CPU", there, median(took), n,
-		1000*(g.metric(name+"sum")-seconds)/n, g.metric("chancery_admission_compiles_total")-compiles, g.metric("process_cpu_seconds_total")-cpu)
+	t.Logf("50 parallel applies at %d Mappings: %s; %v reviews of %.2f ms on average, waiting included, with %v compiles; the program used %s of CPU", there, median(took), n,
+		1000*(g.metric(name+"sum")-seconds)/n, g.metric("chancery_admission_compiles_total")-compiles, g.cpu()-cpu)
 	if n != 100 { // each at both doors
 		t.Errorf("%v reviews were answered", n)
 	}
