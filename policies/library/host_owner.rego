@@ -3,7 +3,7 @@
 # description: A tenant serves only host names that its Tenant object grants. Objects in namespaces without a tenant are left alone unless everyone must have one.
 # custom:
 #   severity: high
-#   match: {kinds: [Host, Mapping, TCPMapping]}
+#   match: {kinds: [Host, Mapping, TCPMapping, Ingress.networking.k8s.io]}
 #   parameters:
 #     type: object
 #     additionalProperties: false
@@ -12,9 +12,38 @@
 #   defaults: {requireTenant: false}
 package chancery.admission.host_owner
 
-names contains lower(input.object.spec.hostname) if input.object.spec.hostname
+claims contains {"name": lower(name), "path": sprintf("spec.%s", [field])} if {
+	some field in ["hostname", "host"]
+	name := input.object.spec[field]
+}
 
-names contains lower(input.object.spec.host) if input.object.spec.host
+claims contains {"name": lower(rule.host), "path": sprintf("spec.rules[%d].host", [i])} if {
+	some i, rule in input.object.spec.rules
+	rule.host != ""
+}
+
+claims contains {"name": lower(name), "path": sprintf("spec.tls[%d].hosts[%d]", [i, j])} if {
+	some i, entry in input.object.spec.tls
+	some j, name in entry.hosts
+}
+
+# The fields that serve every host, since they name none.
+everywhere contains "spec" if {
+	input.object.kind == "Host"
+	count(claims) == 0
+}
+
+everywhere contains "spec.defaultBackend" if input.object.spec.defaultBackend
+
+everywhere contains sprintf("spec.rules[%d]", [i]) if {
+	some i, rule in input.object.spec.rules
+	object.get(rule, "host", "") == ""
+}
+
+everywhere contains sprintf("spec.tls[%d]", [i]) if {
+	some i, entry in input.object.spec.tls
+	count(object.get(entry, "hosts", [])) == 0
+}
 
 covered(name) if {
 	some granted in input.tenant.hosts
@@ -28,22 +57,21 @@ covered(name) if {
 }
 
 deny contains {
-	"msg": sprintf("tenant %s is not granted the host name %q", [input.tenant.name, name]),
-	"path": "spec.hostname",
+	"msg": sprintf("tenant %s is not granted the host name %q", [input.tenant.name, claim.name]),
+	"path": claim.path,
 	"details": {"granted": input.tenant.hosts},
 } if {
 	input.tenant.name != ""
-	some name in names
-	not covered(name)
+	some claim in claims
+	not covered(claim.name)
 }
 
 deny contains {
 	"msg": sprintf("tenant %s serves every host with a %s that names none", [input.tenant.name, input.object.kind]),
-	"path": "spec",
+	"path": path,
 } if {
 	input.tenant.name != ""
-	input.object.kind == "Host"
-	count(names) == 0
+	some path in everywhere
 }
 
 deny contains {

@@ -27,3 +27,24 @@ test_wildcard_above if count(judged("Host", {"hostname": "*.example.com"}, shop)
 test_every_host if count(judged("Host", {}, shop)) == 1
 
 test_nobody if count(judged("Host", {"hostname": "a.example.com"}, {"name": "", "hosts": []})) == 1
+
+backend := {"service": {"name": "web", "port": {"number": 80}}}
+
+ingress(host) := {"rules": [{"host": host, "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}]}
+
+test_ingress_own if count(judged("Ingress", ingress("api.shop.example.com"), shop)) == 0
+
+test_ingress_foreign if {
+	some d in judged("Ingress", ingress("bank.example.com"), shop)
+	d.path == "spec.rules[0].host"
+}
+
+test_ingress_certificate if {
+	some d in judged("Ingress", object.union(ingress("shop.example.com"), {"tls": [{"secretName": "s", "hosts": ["shop.example.com", "bank.example.com"]}]}), shop)
+	d.path == "spec.tls[0].hosts[1]"
+}
+
+test_ingress_everywhere if {
+	found := judged("Ingress", {"defaultBackend": backend, "rules": [{"http": {"paths": []}}], "tls": [{"secretName": "s"}]}, shop)
+	{d.path | some d in found} == {"spec.defaultBackend", "spec.rules[0]", "spec.tls[0]"}
+}

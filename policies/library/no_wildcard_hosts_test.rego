@@ -24,3 +24,13 @@ test_none_mapping if {
 	found := p.deny with input as {"object": {"kind": "Mapping", "spec": {}}, "parameters": {"allowed": []}}
 	count(found) == 0
 }
+
+ingress(rule, allowed) := {d.path | some d in found} if {
+	found := p.deny with input as {"object": {"kind": "Ingress", "spec": {"rules": [rule], "tls": [{"hosts": ["*.example.com"], "secretName": "s"}]}}, "parameters": {"allowed": allowed}}
+}
+
+test_ingress_wildcard if ingress({"host": "*.example.com"}, []) == {"spec.rules[0].host", "spec.tls[0].hosts[0]"}
+
+test_ingress_allowed if ingress({"host": "*.example.com"}, ["*.example.com"]) == set()
+
+test_ingress_none if ingress({"http": {"paths": []}}, ["*.example.com"]) == {"spec.rules[0]"}

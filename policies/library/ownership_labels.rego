@@ -3,7 +3,7 @@
 # description: Objects carry the labels that say whose they are, and names follow the pattern.
 # custom:
 #   severity: low
-#   match: {kinds: [Host, Mapping, TCPMapping]}
+#   match: {kinds: [Host, Mapping, TCPMapping, Ingress.networking.k8s.io]}
 #   parameters:
 #     type: object
 #     additionalProperties: false

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
+	networking "k8s.io/api/networking/v1"
 
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/snapshot/api/v3alpha1"
@@ -91,14 +92,18 @@ var Kinds = []snapshot.GroupKind{
 	v3alpha1.KindAuthService, v3alpha1.KindConsulResolver, v3alpha1.KindHost,
 	v3alpha1.KindKubernetesEndpointResolver, v3alpha1.KindKubernetesServiceResolver, v3alpha1.KindListener, v3alpha1.KindLogService,
 	v3alpha1.KindMapping, v3alpha1.KindModule, v3alpha1.KindRateLimitService, v3alpha1.KindTCPMapping, v3alpha1.KindTLSContext,
-	v3alpha1.KindTracingService,
+	v3alpha1.KindTracingService, kindIngress,
 }
+
+var kindIngress = snapshot.GroupKind{Group: "networking.k8s.io", Kind: "Ingress"}
 
 // Object returns the schema of one kind's objects; of a kind whose fields are not known, one with an open spec.
 func Object(k snapshot.GroupKind) Schema {
 	properties := Schema{"apiVersion": text, "kind": text, "metadata": metadata}
 	if spec := v3alpha1.New(k); spec != nil {
 		properties["spec"] = Of(reflect.TypeOf(spec))
+	} else if k == kindIngress {
+		properties["spec"] = Of(reflect.TypeFor[networking.IngressSpec]())
 	} else {
 		properties["spec"], properties["data"] = Schema{}, Schema{}
 	}
