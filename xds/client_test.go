@@ -23,7 +23,8 @@ import (
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
-const patience = 10 * time.Second
+// patience is how long tests wait for what must come.
+const patience = time.Minute
 
 // quiet is how long a client listens before it believes that nothing comes.
 const quiet = 60 * time.Millisecond
@@ -75,9 +76,15 @@ func serve(t testing.TB, s *Server) *grpc.ClientConn {
 	return conn
 }
 
+// newServer returns a server on which nothing happens because time has passed, unless the test says so: what comes, comes of an event.
 func newServer(o Options) *Server {
+	if o.BarrierTimeout == 0 {
+		o.BarrierTimeout = time.Hour
+	}
 	o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
-	return New(o)
+	s := New(o)
+	s.pace = pace{time.Hour, time.Hour, time.Hour, time.Now}
+	return s
 }
 
 // answer is a response of either protocol, reduced to what tests look at.
@@ -340,6 +347,16 @@ func both(t *testing.T, f func(t *testing.T, delta bool)) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(map[string]bool{"delta": true, "sotw": false})) {
 		t.Run(name, func(t *testing.T) { f(t, name == "delta") })
+	}
+}
+
+// eventually waits for the condition.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not in time: %s", what)
+		}
 	}
 }
 

@@ -14,67 +14,87 @@ import (
 // as taken before.
 func TestRemovedClustersStayForRequestsUnderWay(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
-		const grace = 400 * time.Millisecond
+		const grace = 30 * time.Minute
 		s := newServer(Options{RemovalGrace: grace})
+		set := with(small(), res(ir.TypeRouteConfig, "r1", "1", "c1"))
+		c := drive(t, s, set, delta)
+		n := s.Publish(with(without(set, set[ir.TypeCluster][0], set[ir.TypeEndpoint][0]), res(ir.TypeRouteConfig, "r1", "2", "c2")))
+		c.pass(0)
+		route := c.sends(ir.TypeRouteConfig)[0]
+		c.pass(grace + time.Minute)
+		c.sends() // without an answer for the route nothing goes
+		c.ack(route)
+		settled(t, s, n)
+		c.pass(grace - time.Minute)
+		c.sends()
+		c.pass(2 * time.Minute)
+		c.removes("c1", "e1", "c2")
+
+		s.Publish(set) // it comes back
+		c.pass(0)
+		for _, r := range c.sends(ir.TypeCluster, ir.TypeEndpoint) {
+			c.ack(r)
+		}
+		c.ack(c.sends(ir.TypeRouteConfig)[0])
+		s.Publish(with(without(set, set[ir.TypeCluster][0]), res(ir.TypeRouteConfig, "r1", "2")))
+		c.pass(0)
+		c.ack(c.sends(ir.TypeRouteConfig)[0])
+		c.pass(grace - time.Minute)
+		n = s.Publish(set) // and once more, before its time is up
+		c.pass(0)
+		c.ack(c.sends(ir.TypeRouteConfig)[0])
+		settled(t, s, n)
+		c.pass(2 * grace)
+		c.sends()
+	})
+}
+
+// TestRemovedClustersGoByThemselves: nothing has to happen for the removal when its time has come.
+func TestRemovedClustersGoByThemselves(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		s := newServer(Options{RemovalGrace: 200 * time.Millisecond})
 		set := with(small(), res(ir.TypeRouteConfig, "r1", "1", "c1"))
 		s.Publish(set)
 		c := connect(t, serve(t, s), delta)
 		c.boot(set)
-		n := s.Publish(with(without(set, set[ir.TypeCluster][0], set[ir.TypeEndpoint][0]), res(ir.TypeRouteConfig, "r1", "2", "c2")))
-		a := c.peek(ir.TypeRouteConfig, []string{"r1"})
-		time.Sleep(2 * grace)
-		c.silent() // without an answer for the route nothing goes
-		c.ack(a)
+		begun := time.Now()
+		n := s.Publish(with(without(set, set[ir.TypeCluster][0]), res(ir.TypeRouteConfig, "r1", "2", "c2")))
+		c.expect(ir.TypeRouteConfig, []string{"r1"})
 		settled(t, s, n)
 		if delta {
 			c.expect(ir.TypeCluster, nil, "c1")
-			c.expect(ir.TypeEndpoint, nil, "e1")
 		} else {
 			c.expect(ir.TypeCluster, []string{"c2"})
 		}
-		c.silent()
-
-		s.Publish(set) // it comes back
-		c.ack(c.next(ir.TypeCluster))
-		c.expect(ir.TypeEndpoint, []string{"e1"})
-		c.expect(ir.TypeRouteConfig, []string{"r1"})
-		s.Publish(with(without(set, set[ir.TypeCluster][0]), res(ir.TypeRouteConfig, "r1", "2")))
-		begun := time.Now()
-		c.expect(ir.TypeRouteConfig, []string{"r1"})
-		n = s.Publish(set) // and once more, before its time is up
-		c.expect(ir.TypeRouteConfig, []string{"r1"})
-		settled(t, s, n)
-		time.Sleep(time.Until(begun.Add(2 * grace)))
-		c.silent()
+		if took := time.Since(begun); took < s.grace {
+			t.Errorf("the cluster went after %v", took)
+		}
 	})
 }
 
 // TestWhatARefusedRouteUsesStays: a client that refuses a route configuration goes on with the one before, and with its clusters.
 func TestWhatARefusedRouteUsesStays(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
-		s := newServer(Options{BarrierTimeout: 300 * time.Millisecond})
+		s := newServer(Options{})
 		set := with(small(), res(ir.TypeRouteConfig, "r1", "1", "c1"))
-		s.Publish(set)
-		c := connect(t, serve(t, s), delta)
-		c.boot(set)
+		c := drive(t, s, set, delta)
 		next := with(without(set, set[ir.TypeCluster][0]), res(ir.TypeRouteConfig, "r1", "2", "c2"))
 		n := s.Publish(next)
-		c.reply(c.next(ir.TypeRouteConfig), "no")
+		c.pass(0)
+		c.answer(c.sends(ir.TypeRouteConfig)[0], "no")
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		var refusal *Refusal
 		if err := s.Acknowledged(ctx, n); !errors.As(err, &refusal) {
 			t.Fatalf("Acknowledged returned %v", err)
 		}
-		time.Sleep(500 * time.Millisecond)
-		c.silent()
+		c.pass(2 * s.barrier)
+		c.sends()
 		s.Publish(with(next, res(ir.TypeRouteConfig, "r1", "3", "c2")))
-		c.expect(ir.TypeRouteConfig, []string{"r1"})
-		if delta {
-			c.expect(ir.TypeCluster, nil, "c1")
-		} else {
-			c.expect(ir.TypeCluster, []string{"c2"})
-		}
+		c.pass(0)
+		c.ack(c.sends(ir.TypeRouteConfig)[0])
+		c.pass(2 * s.barrier)
+		c.removes("c1", "", "c2")
 	})
 }
 

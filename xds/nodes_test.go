@@ -2,7 +2,6 @@ package xds
 
 import (
 	"testing"
-	"time"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -54,9 +53,5 @@ func TestSeveralNodes(t *testing.T) {
 		}
 		return status[0].Publication == n && refused == 1 && status[2].Publication < n
 	}
-	for end := time.Now().Add(patience); !shows(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%+v", s.Status())
-		}
-	}
+	eventually(t, "the status shows each", shows)
 }

@@ -33,16 +33,15 @@ func TestNACKIsRememberedWithOrigins(t *testing.T) {
 			t.Errorf("hook was told %v", told)
 		}
 		c.silent() // not sent again and again
-		if st := s.Status(); len(st) != 1 || len(st[0].Types[0].Refused) != 1 || st[0].ID != "envoy-1" {
-			t.Errorf("status %+v", st)
-		}
+		eventually(t, "the status shows the refusal", func() bool {
+			st := s.Status()
+			return len(st) == 1 && len(st[0].Types[0].Refused) == 1 && st[0].ID == "envoy-1"
+		})
 		n = s.Publish(with(set, cluster("c1", "2", ""), cluster("c2", "3", "")))
 		c.ack(c.next(ir.TypeCluster))
 		settled(t, s, n)
 		c.silent()
-		if st := s.Status(); len(st[0].Types[0].Refused) != 0 {
-			t.Errorf("the refusal outlived its resource: %+v", st[0].Types[0])
-		}
+		eventually(t, "the refusal ends with its resource", func() bool { return len(s.Status()[0].Types[0].Refused) == 0 })
 	})
 }
 
@@ -58,6 +57,7 @@ func TestStatus(t *testing.T) {
 		c.boot(set)
 		settled(t, s, n)
 		c.silent()
+		eventually(t, "the publication is booked", func() bool { return s.Status()[0].Publication == n })
 		got := s.Status()[0]
 		if got.ID != "envoy-1" || got.Cluster != "ambassador" || got.Address == "" || got.Delta != delta || got.Since.IsZero() || got.Publication != n {
 			t.Errorf("status %+v", got)
@@ -75,9 +75,10 @@ func TestStatus(t *testing.T) {
 		s.Publish(with(set, res(ir.TypeRouteConfig, "r1", "2")))
 		c.next(ir.TypeRouteConfig)
 		c.silent()
-		if typ := s.Status()[0].Types[3]; typ.SentVersion != "2" || typ.AckedVersion != "1" || typ.Unanswered != 1 {
-			t.Errorf("an unanswered response shows as %+v", typ)
-		}
+		eventually(t, "an unanswered response is shown", func() bool {
+			typ := s.Status()[0].Types[3]
+			return typ.SentVersion == "2" && typ.AckedVersion == "1" && typ.Unanswered == 1
+		})
 	})
 }
 

@@ -173,7 +173,7 @@ func (st *stream) respond(sub *subscription, changed []*ir.Resource, removed []s
 	} else {
 		out.version = digest(changed, removed)
 	}
-	now := time.Now()
+	now := st.server.pace.now()
 	if len(sub.unanswered) >= maxUnanswered {
 		sub.land(sub.unanswered[0])
 		sub.unanswered = slices.Delete(sub.unanswered, 0, 1)
@@ -204,7 +204,7 @@ func (st *stream) respond(sub *subscription, changed []*ir.Resource, removed []s
 	})
 	err := st.wire.send(out)
 	// A client that did not read for a while gets its whole time to answer.
-	sub.unanswered[len(sub.unanswered)-1].at = time.Now()
+	sub.unanswered[len(sub.unanswered)-1].at = st.server.pace.now()
 	return err
 }
 

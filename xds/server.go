@@ -85,6 +85,7 @@ type Server struct {
 	serial  uint64
 
 	acknowledged watermark
+	pace         pace
 }
 
 // New returns a server that has nothing to serve yet: streams are held, not answered with nothing, until the first Publish.
@@ -99,6 +100,7 @@ func New(o Options) *Server {
 	if s.barrier <= 0 {
 		s.barrier = DefaultBarrierTimeout
 	}
+	s.pace = pace{resume: resumeGrace, part: partAfter, fresh: newAfter, now: time.Now}
 	return s
 }
 

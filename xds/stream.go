@@ -119,19 +119,36 @@ func (st *stream) run(ctx context.Context) error {
 	}()
 	clock := time.NewTimer(time.Hour)
 	defer clock.Stop()
+	var early *request // came before there was anything to serve; those behind it wait in the stream
 	for {
 		until, err := st.advance(time.Now())
 		if err != nil {
 			return err
 		}
+		if early != nil && st.goal != nil {
+			if err := st.handle(early, time.Now()); err != nil {
+				return err
+			}
+			early = nil
+			continue
+		}
 		st.show()
+		incoming := requests
+		if early != nil {
+			incoming = nil
+		}
 		var alarm <-chan time.Time
 		if !until.IsZero() {
 			clock.Reset(time.Until(until))
 			alarm = clock.C
 		}
 		select {
-		case q := <-requests:
+		case q := <-incoming:
+			if st.goal == nil {
+				st.meet(q)
+				early = q
+				continue
+			}
 			if err := st.handle(q, time.Now()); err != nil {
 				return err
 			}
@@ -167,9 +184,7 @@ func (st *stream) touch(names []string) {
 
 // handle takes one request: its answer to a response, its change of the subscription, and the response that this asks for.
 func (st *stream) handle(q *request, now time.Time) error {
-	if q.node != nil && st.node() == "" {
-		st.introduce(q.node)
-	}
+	st.meet(q)
 	if q.typeURL == "" {
 		return status.Error(codes.InvalidArgument, "a request on an aggregated stream must have a type URL")
 	}
@@ -187,7 +202,7 @@ func (st *stream) handle(q *request, now time.Time) error {
 			st.others = append(st.others, q.typeURL)
 		}
 		if st.resumed {
-			st.keepUntil = now.Add(resumeGrace)
+			st.keepUntil = now.Add(st.server.pace.resume)
 		}
 	}
 	if q.nonce != "" && !first {
@@ -235,7 +250,7 @@ func (st *stream) greet(sub *subscription, q *request, now time.Time) {
 	}
 	if len(q.held) > 0 || q.version != "" {
 		// A client that was connected before already routes: new routes wait for its clusters, old clusters for its routes.
-		st.resumed, st.keepUntil = true, now.Add(resumeGrace)
+		st.resumed, st.keepUntil = true, now.Add(st.server.pace.resume)
 	}
 }
 
@@ -254,6 +269,13 @@ func (st *stream) types() []string {
 		}
 	}
 	return all
+}
+
+// meet takes note of who the client is.
+func (st *stream) meet(q *request) {
+	if q.node != nil && st.node() == "" {
+		st.introduce(q.node)
+	}
 }
 
 func (st *stream) introduce(n *core.Node) {

@@ -2,6 +2,7 @@ package xds
 
 import (
 	"testing"
+	"time"
 
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 
@@ -147,7 +148,9 @@ func TestOneAnswerStandsForTheOlderOnes(t *testing.T) {
 }
 
 func TestReconnectDelta(t *testing.T) {
+	t.Parallel()
 	s := newServer(Options{})
+	s.pace.resume = 5 * time.Second // until the client has told of all that it holds, on any machine
 	set := small()
 	s.Publish(set)
 	conn := serve(t, s)
@@ -176,32 +179,46 @@ func TestReconnectDelta(t *testing.T) {
 	c.silent()
 }
 
+// A client that reconnects and has everything is sent nothing, not even where it is there before a restarted server knows what to serve.
 func TestReconnectWithNothingNewIsSilent(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
-		s := newServer(Options{})
-		n := s.Publish(small())
-		conn := serve(t, s)
-		c := connect(t, conn, delta)
-		if delta {
-			c.sendDelta(&discovery.DeltaDiscoveryRequest{TypeUrl: ir.TypeCluster, InitialResourceVersions: map[string]string{"c1": "1", "c2": "1"}})
-			c.sendDelta(&discovery.DeltaDiscoveryRequest{TypeUrl: ir.TypeEndpoint, ResourceNamesSubscribe: []string{"e1", "e2"},
-				InitialResourceVersions: map[string]string{"e1": "1", "e2": "1"}})
-			c.sendDelta(&discovery.DeltaDiscoveryRequest{TypeUrl: ir.TypeListener, InitialResourceVersions: map[string]string{"l1": "1"}})
-		} else {
-			for _, typ := range []string{ir.TypeCluster, ir.TypeListener} {
-				c.sendWhole(&discovery.DiscoveryRequest{TypeUrl: typ, VersionInfo: digest(small()[typ], nil)})
+		for _, early := range []bool{false, true} {
+			s := newServer(Options{})
+			n := uint64(1)
+			if !early {
+				s.Publish(small())
+			}
+			c := connect(t, serve(t, s), delta)
+			if delta {
+				c.sendDelta(&discovery.DeltaDiscoveryRequest{TypeUrl: ir.TypeCluster, InitialResourceVersions: map[string]string{"c1": "1", "c2": "1"}})
+				c.sendDelta(&discovery.DeltaDiscoveryRequest{TypeUrl: ir.TypeEndpoint, ResourceNamesSubscribe: []string{"e1", "e2"},
+					InitialResourceVersions: map[string]string{"e1": "1", "e2": "1"}})
+				c.sendDelta(&discovery.DeltaDiscoveryRequest{TypeUrl: ir.TypeListener, InitialResourceVersions: map[string]string{"l1": "1"}})
+			} else {
+				for _, typ := range []string{ir.TypeCluster, ir.TypeListener} {
+					c.sendWhole(&discovery.DiscoveryRequest{TypeUrl: typ, VersionInfo: digest(small()[typ], nil)})
+				}
+			}
+			if early {
+				eventually(t, "the client is known", func() bool { st := s.Status(); return len(st) == 1 && st[0].ID == testNode.Id })
+				s.Publish(small())
+			}
+			settled(t, s, n)
+			c.silent()
+			s.Publish(with(small(), cluster("c1", "2", "")))
+			c.ack(c.next(ir.TypeCluster))
+			if got := s.Counters().Types[ir.TypeListener].Resources; got > 0 {
+				t.Errorf("%d listeners were sent again", got)
 			}
 		}
-		c.silent()
-		settled(t, s, n)
-		s.Publish(with(small(), cluster("c1", "2", "")))
-		c.ack(c.next(ir.TypeCluster))
 	})
 }
 
 // A restarted server is asked before it has anything: the client keeps what it has, and the order holds when it comes.
 func TestReconnectBeforeThePublication(t *testing.T) {
+	t.Parallel()
 	s := newServer(Options{})
+	s.pace.resume = 5 * time.Second // until the client has told of all that it holds, on any machine
 	c := connect(t, serve(t, s), true)
 	c.sendDelta(&discovery.DeltaDiscoveryRequest{TypeUrl: ir.TypeCluster, InitialResourceVersions: map[string]string{"c1": "1", "old": "1"}})
 	c.sendDelta(&discovery.DeltaDiscoveryRequest{TypeUrl: ir.TypeListener, InitialResourceVersions: map[string]string{"l1": "1"}})

@@ -19,6 +19,12 @@ const (
 	newAfter = 2 * time.Second
 )
 
+// pace holds resumeGrace, partAfter and newAfter for a server, and its clock; tests have their own.
+type pace struct {
+	resume, part, fresh time.Duration
+	now                 func() time.Time
+}
+
 // warming is a cluster that is new to the client and not known to be warm: a route that leads there would answer 503.
 type warming struct {
 	cluster *ir.Resource
@@ -137,16 +143,16 @@ func (st *stream) form(sub *subscription, want, have *ir.Resource, now time.Time
 	case h.told:
 		return nil
 	case have == nil || have.Value == nil:
-		if now.Sub(h.since) >= newAfter {
+		if now.Sub(h.since) >= st.server.pace.fresh {
 			delete(sub.held, want.Name)
 			return want
 		}
-		st.wakeAt(h.since.Add(newAfter))
+		st.wakeAt(h.since.Add(st.server.pace.fresh))
 		return nil
 	case sub.typeURL != ir.TypeRouteConfig:
 		return nil
-	case now.Sub(h.since) < partAfter:
-		st.wakeAt(h.since.Add(partAfter))
+	case now.Sub(h.since) < st.server.pace.part:
+		st.wakeAt(h.since.Add(st.server.pace.part))
 		return nil
 	}
 	h.told = true

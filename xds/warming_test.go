@@ -75,21 +75,26 @@ func TestOneWarmingClusterHoldsBackNoOther(t *testing.T) {
 // TestClustersBehindASilentOneWaitLess: what leads to the later one goes first.
 func TestClustersBehindASilentOneWaitLess(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
-		s := newServer(Options{BarrierTimeout: 3 * time.Second})
+		s := newServer(Options{BarrierTimeout: 3 * time.Hour})
 		set := with(small(), res(ir.TypeExtension, "x", "1"))
-		s.Publish(set)
-		c := connect(t, serve(t, s), delta)
-		c.boot(set)
-		c.subscribe(ir.TypeExtension, "x")
-		c.expect(ir.TypeExtension, []string{"x"})
+		c := drive(t, s, set, delta)
+		c.ask(ir.TypeExtension, "x")
 		set = with(set, slow(t, "silent"), res(ir.TypeListener, "l1", "2", "silent"))
 		s.Publish(set)
-		c.next(ir.TypeCluster)
+		c.pass(0)
+		c.sends(ir.TypeCluster)
 		set = with(set, slow(t, "later"), res(ir.TypeExtension, "x", "2", "later"))
 		s.Publish(set)
-		c.next(ir.TypeCluster)
-		c.expect(ir.TypeExtension, []string{"x"})
-		c.expect(ir.TypeListener, []string{"l1"})
+		c.pass(0)
+		c.sends(ir.TypeCluster)
+		c.pass(55 * time.Minute)
+		c.sends()
+		c.pass(10 * time.Minute)
+		c.ack(c.sends(ir.TypeExtension)[0])
+		c.pass(110 * time.Minute)
+		c.sends()
+		c.pass(10 * time.Minute)
+		c.ack(c.sends(ir.TypeListener)[0])
 		if got := s.Counters().Timeouts; got != 2 {
 			t.Errorf("%d timeouts counted", got)
 		}
@@ -156,17 +161,18 @@ func split(prefix string, to ...string) *routev3.Route {
 func TestPartOfARouteConfiguration(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		s := newServer(Options{})
+		s.pace.part = 250 * time.Millisecond
 		rc := func(routes ...*routev3.Route) *ir.Resource { return pack(t, "r1", table(host("*", routes...))) }
 		set := with(small(), rc(forward("/", "c1")))
 		s.Publish(set)
 		w := &tableClient{client: connect(t, serve(t, s), delta), delta: delta}
 		w.boot(set)
 		set = with(set, slow(t, "cold"), rc(forward("/new", "cold"), forward("/", "c2")))
+		begun := time.Now()
 		s.Publish(set)
 		a := w.next(ir.TypeCluster)
-		begun := time.Now()
 		part := w.next(ir.TypeRouteConfig)
-		if time.Since(begun) < partAfter/2 {
+		if time.Since(begun) < s.pace.part {
 			t.Error("Envoy has no time to answer before it is sent a part")
 		}
 		if got, whole := part.got["r1"], set[ir.TypeRouteConfig][0].Version; delta && got == whole {
@@ -222,41 +228,17 @@ func TestResumedClientIsNotLedToClustersItMayNotHave(t *testing.T) {
 	})
 }
 
-// written is a wire on which everything that is sent is taken.
-type written struct{ replies []*reply }
-
-func (w *written) recv() (*request, error) { select {} }
-func (w *written) send(r *reply) error     { w.replies = append(w.replies, r); return nil }
-func (w *written) delta() bool             { return true }
-
 // TestTheClockKnowsOfWhatWasJustSent: a wait that begins ends by itself, even if nothing ever happens again.
 func TestTheClockKnowsOfWhatWasJustSent(t *testing.T) {
 	s := newServer(Options{BarrierTimeout: time.Minute})
 	set := small()
-	s.Publish(set)
-	w := &written{}
-	st := &stream{server: s, wire: w, subs: map[string]*subscription{}, goal: s.newest()}
-	now := time.Now()
-	take := func(q *request) {
-		t.Helper()
-		if err := st.handle(q, now); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := st.advance(now); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, typ := range []string{ir.TypeCluster, ir.TypeListener} {
-		take(&request{typeURL: typ})
-		take(&request{typeURL: typ, nonce: w.replies[len(w.replies)-1].nonce})
-	}
+	c := drive(t, s, set, true)
 	s.Publish(with(set, slow(t, "cold"), res(ir.TypeListener, "l1", "2", "cold")))
-	until, err := st.advance(now)
-	if err != nil || until.IsZero() || until.After(time.Now().Add(time.Minute)) {
-		t.Fatalf("the stream is woken at %v (%v)", until, err)
+	until := c.pass(0)
+	if until.IsZero() || until.After(time.Now().Add(time.Minute)) {
+		t.Fatalf("the stream is woken at %v", until)
 	}
-	sent := len(w.replies)
-	if _, err := st.advance(until.Add(time.Second)); err != nil || len(w.replies) != sent+1 || w.replies[sent].typeURL != ir.TypeListener {
-		t.Errorf("after the limit came %d responses, %v", len(w.replies)-sent, err)
-	}
+	c.sends(ir.TypeCluster)
+	c.pass(until.Add(time.Second).Sub(c.now))
+	c.sends(ir.TypeListener)
 }
