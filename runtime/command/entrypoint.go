@@ -71,7 +71,9 @@ func (a *app) entrypoint(ctx context.Context, ready func(gateway.Addresses)) err
 		if err != nil {
 			return failure("statuses: %w", err)
 		}
-		g.Observe = writer.Observe
+		g.Observe = func(o gateway.Observation) {
+			writer.Observe(state.Observation{Snapshot: o.Result.Snapshot, Findings: o.Findings, Statuses: o.Result.Statuses, Answered: o.Answered})
+		}
 		writing, end := context.WithCancel(context.WithoutCancel(ctx))
 		ended := make(chan error, 1)
 		go func() { ended <- writer.Run(writing) }()

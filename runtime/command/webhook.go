@@ -43,10 +43,10 @@ func (a *app) answerReviews(ctx context.Context, config *rest.Config, g *gateway
 	g.Collectors = append(g.Collectors, measures)
 	g.Validating = trial.Prove
 	observe := g.Observe
-	g.Observe = func(s *snapshot.Snapshot, findings []snapshot.Diagnostic) {
-		trial.Observe(s)
+	g.Observe = func(o gateway.Observation) {
+		trial.Observe(o.Result.Snapshot)
 		if observe != nil {
-			observe(s, findings)
+			observe(o)
 		}
 	}
 	ns := ownNamespace(a.settings)

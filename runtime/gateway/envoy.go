@@ -126,6 +126,7 @@ func (g *Gateway) followAnswers(ctx context.Context) error {
 			g.agree(ctx)
 		}
 		g.pipeline.Add("answers of Envoys", snapshot.SortDiagnostics(append(found, older(nodes, s)...)))
+		g.settle(ctx)
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/translators"
 	"github.com/chancery-gateway/chancery/translators/envoy"
+	"github.com/chancery-gateway/chancery/translators/ir"
 	"github.com/chancery-gateway/chancery/xds"
 )
 
@@ -53,8 +54,8 @@ type Options struct {
 	// Changed is told of findings that appear and vanish; Ready, which may be nil, is called once, when requests are answered.
 	Changed func(appeared, vanished []snapshot.Diagnostic)
 	Ready   func(at Addresses)
-	// Observe, which may be nil, is told what was compiled and all that was found about it, whenever either changed.
-	Observe func(s *snapshot.Snapshot, findings []snapshot.Diagnostic)
+	// Observe, which may be nil, is told of the present state of things whenever that changed.
+	Observe func(Observation)
 	// Validating, which may be nil, is told of the validating Envoy as soon as there is one.
 	Validating func(quarantine.Judge)
 	// Collectors are further measurements for /metrics. Policies, which may be nil, returns what /ambassador/v0/diag/ says of them.
@@ -70,6 +71,14 @@ type Options struct {
 	Posted    http.Handler
 	// EnvoyOutput takes Envoy's standard output (access logs); nil for our own.
 	EnvoyOutput io.Writer
+}
+
+// Observation is what was compiled last and all that was found about it. Answered is what was said of Gateway API's objects in
+// the last configuration that an Envoy has answered.
+type Observation struct {
+	Result   *translators.Result
+	Findings []snapshot.Diagnostic
+	Answered []*ir.Status
 }
 
 // Addresses are where the gateway's own servers listen.
@@ -96,6 +105,7 @@ type Gateway struct {
 	updated  atomic.Int64 // time of the last publication, Unix nanoseconds
 	answered chan struct{}
 	save     chan uint64
+	awaited  chan uint64
 	newest   atomic.Pointer[snapshot.Snapshot]
 	rebooted chan struct{}               // the bootstrap may have changed
 	fleet    func(context.Context) error // serves Envoys elsewhere; nil without any
@@ -105,6 +115,7 @@ type Gateway struct {
 	supervisor *supervisor.Supervisor
 	version    string // Envoy's
 	agreement  agreement
+	statuses   statuses
 	running    []byte // the bootstrap with which it was started
 }
 
@@ -131,7 +142,7 @@ func Run(ctx context.Context, o Options) error {
 	s := o.Settings
 	g := &Gateway{
 		options: o, settings: s, log: o.Log, booted: time.Now(), metrics: metrics.New(o.Version),
-		first: make(chan struct{}), answered: make(chan struct{}, 1), save: make(chan uint64, 1), rebooted: make(chan struct{}, 1),
+		first: make(chan struct{}), answered: make(chan struct{}, 1), save: make(chan uint64, 1), awaited: make(chan uint64, 1), rebooted: make(chan struct{}, 1),
 	}
 	if o.Modules != nil {
 		g.metrics.Register(o.Modules.Collector())
@@ -223,6 +234,7 @@ func (g *Gateway) run(ctx context.Context, ads, probes net.Listener, snapshots [
 		part("snapshot server", func(ctx context.Context) error { return health.Serve(ctx, s, g.snapshotHandler()) })
 	}
 	part("answers of Envoys", g.followAnswers)
+	part("publications", g.followPublications)
 	part("last good state", g.keepLastGood)
 	part("bootstrap of Envoy", g.followBootstrap)
 	part("version of Envoy", g.askVersion)
@@ -333,15 +345,20 @@ func (g *Gateway) changed(appeared, vanished []snapshot.Diagnostic) {
 }
 
 func (g *Gateway) observe(r *translators.Result) {
-	if g.options.Observe != nil && r != nil {
-		g.options.Observe(r.Snapshot, g.pipeline.Findings())
+	if g.options.Observe == nil || r == nil {
+		return
 	}
+	g.mu.Lock()
+	answered := g.statuses.answered
+	g.mu.Unlock()
+	g.options.Observe(Observation{r, g.pipeline.Findings(), answered})
 }
 
 // published is told of each publication by the pipeline.
 func (g *Gateway) published(r *translators.Result, publication uint64) {
 	if publication > 0 {
 		g.publish(r.Program, publication)
+		g.await(r, publication)
 		g.observe(r)
 		g.reboot()
 	}
@@ -350,12 +367,5 @@ func (g *Gateway) published(r *translators.Result, publication uint64) {
 		g.stale.Store(false)
 		close(g.first)
 	})
-	select { // the newest wins
-	case <-g.save:
-	default:
-	}
-	select {
-	case g.save <- publication:
-	default:
-	}
+	newest(g.save, publication)
 }

@@ -2,6 +2,7 @@ package status
 
 import (
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -47,22 +48,21 @@ var kinds = []kind{
 	chancery("Translator", "translators"),
 }
 
-// byKind finds every kind that is written, both kinds of Ingress among them.
+// byKind finds every kind that is written, both kinds of Ingress and Gateway API's among them.
 var byKind = func() map[snapshot.GroupKind]kind {
 	all := map[snapshot.GroupKind]kind{
 		kindIngress:                 {kindIngress, "ingresses", "v1"},
 		snapshot.KindKnativeIngress: {snapshot.KindKnativeIngress, "ingresses", "v1alpha1"},
 	}
-	for _, k := range kinds {
+	for _, k := range slices.Concat(kinds, gatewayKinds) {
 		all[k.GroupKind] = k
 	}
 	return all
 }()
 
-// told reports whether conditions are written to objects of the kind.
+// told reports whether what is found about an object of the kind is written to it in conditions.
 func told(k snapshot.GroupKind) bool {
-	_, is := byKind[k]
-	return is && k != kindIngress && k != snapshot.KindKnativeIngress
+	return slices.ContainsFunc(kinds, func(is kind) bool { return is.GroupKind == k })
 }
 
 // idsOf returns the installations that an object is for; what has no such field is for all.

@@ -1,5 +1,6 @@
 // Package status tells authors on their own objects what came of them: conditions in the status of every kind of ours,
-// Emissary's fields in that of Mappings and Hosts, the addresses in that of Ingresses, and an Event where something turned.
+// Emissary's fields in that of Mappings and Hosts, the addresses in that of Ingresses, the whole status of Gateway API's objects
+// as far as it is ours, and an Event where something turned.
 // One replica, the leader, writes; an object is written when what there is to say about it changed, and then once.
 package status
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/snapshot/api/v3alpha1"
+	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
 // Outcome is what there is to say about one object.
@@ -27,8 +29,17 @@ type Outcome struct {
 	Warnings string
 	// Secret says that a Host names a certificate.
 	Secret bool
-	// Addresses are the entries of an Ingress' status.loadBalancer.ingress, JSON.
+	// Addresses are the entries of an Ingress' status.loadBalancer.ingress, JSON; the same for a Gateway that is given none, and the
+	// supported features of a GatewayClass.
 	Addresses string
+	// Status is what the translation says of an object of Gateway API; nil where it says nothing.
+	Status *ir.Status
+	// Programmed says that an Envoy has answered what was made of the object.
+	Programmed bool
+	// Foreign says that the object is not, or no more, ours: nothing of ours is to stand there.
+	Foreign bool
+	// Parents are those of a route that was not translated for the sake of Fault, JSON.
+	Parents string
 }
 
 // Outcomes returns what there is to say about each object of our kinds that is one of its own and is for the installation

@@ -1,8 +1,10 @@
 package status
 
-import "github.com/chancery-gateway/chancery/snapshot"
+import (
+	"slices"
 
-import "slices"
+	"github.com/chancery-gateway/chancery/snapshot"
+)
 
 // Permission is what the writer must be allowed to do.
 type Permission struct {
@@ -36,7 +38,7 @@ func Permissions() []Permission {
 		}
 		out[at].Resources = append(out[at].Resources, k.plural+"/status")
 	}
-	for _, k := range kinds {
+	for _, k := range slices.Concat(kinds, gatewayKinds) {
 		add(k)
 	}
 	add(byKind[kindIngress])

@@ -49,6 +49,17 @@ func startAs(t *testing.T, c *kubetest.Cluster, writer *rest.Config, id, watched
 	return startWith(t, c, watched, status.Options{Config: writer, ID: id, Namespace: ns, Identity: identity})
 }
 
+// newWriter returns a writer that has not begun.
+func newWriter(t *testing.T, o status.Options) *status.Writer {
+	t.Helper()
+	o.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	w, err := status.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
 // startWith starts a replica with options of the test's own.
 func startWith(t *testing.T, c *kubetest.Cluster, watched string, o status.Options) *replica {
 	t.Helper()
@@ -57,11 +68,8 @@ func startWith(t *testing.T, c *kubetest.Cluster, watched string, o status.Optio
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Lease, o.Log = 3*time.Second, log
-	w, err := status.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o.Lease = 3 * time.Second
+	w := newWriter(t, o)
 	r := &replica{Writer: w, more: make(chan []snapshot.Diagnostic)}
 	ctx, cancel := context.WithCancel(context.Background())
 	r.kill = cancel
@@ -78,7 +86,7 @@ func startWith(t *testing.T, c *kubetest.Cluster, watched string, o status.Optio
 			case s = <-snapshots:
 			case more = <-r.more:
 			}
-			w.Observe(s, append(append([]snapshot.Diagnostic{}, s.Findings()...), more...))
+			w.Observe(status.Observation{Snapshot: s, Findings: append(append([]snapshot.Diagnostic{}, s.Findings()...), more...)})
 		}
 	}()
 	t.Cleanup(func() {

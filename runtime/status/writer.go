@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
 // Options are what a writer works with.
@@ -44,7 +45,9 @@ type Options struct {
 	PublishService   string
 	// Knative says that Knative's Ingresses are served.
 	Knative bool
-	Log     *slog.Logger
+	// Features are those of Gateway API that a GatewayClass of ours is said to support, sorted.
+	Features []string
+	Log      *slog.Logger
 }
 
 // Writer writes statuses while it is the leader.
@@ -57,17 +60,32 @@ type Writer struct {
 	changed chan struct{}
 
 	mu       sync.Mutex
-	snapshot *snapshot.Snapshot
-	findings []snapshot.Diagnostic
-	// wanted is what there is to say, worked out of the two when they have changed.
-	wanted map[snapshot.Ref]Outcome
-	stale  bool
-	// known is what the objects say, as far as this replica read or wrote it. It is empty after taking over.
+	observed Observation
+	// wanted is what there is to say, worked out of what was observed when that has changed; waiting are the objects whose form no
+	// Envoy has answered yet, held those that a round met so, and since when.
+	wanted  map[snapshot.Ref]Outcome
+	waiting map[snapshot.Ref]bool
+	held    map[snapshot.Ref]time.Time
+	stale   bool
+	// known is what the objects say, as far as this replica read or wrote it. It is empty after taking over. stray are those
+	// that were found to say what is not ours to say any more.
 	known map[snapshot.Ref]Outcome
+	stray map[snapshot.Ref]bool
 	// unable are the kinds whose definition had no status when it was last tried.
 	unable map[schema.GroupVersionResource]time.Time
 	// addresses are the entries for Ingresses, JSON; "" while they are not known.
 	addresses string
+	// features are those of a GatewayClass, JSON.
+	features string
+}
+
+// Observation is the present state of things.
+type Observation struct {
+	Snapshot *snapshot.Snapshot
+	Findings []snapshot.Diagnostic
+	// Statuses are what the translation says of Gateway API's objects, Answered what it said in the last configuration that an
+	// Envoy has answered as a whole. Both are sorted; statuses that say the same have the same pointer.
+	Statuses, Answered []*ir.Status
 }
 
 // New returns a writer that has not begun.
@@ -91,7 +109,15 @@ func New(o Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client of the API server: %w", err)
 	}
-	return &Writer{options: o, client: client, changed: make(chan struct{}, 1), unable: map[schema.GroupVersionResource]time.Time{}}, nil
+	w := &Writer{options: o, client: client, changed: make(chan struct{}, 1), unable: map[schema.GroupVersionResource]time.Time{}}
+	if len(o.Features) > 0 {
+		var named []any
+		for _, f := range o.Features {
+			named = append(named, map[string]any{"name": f})
+		}
+		w.features = text(named)
+	}
+	return w, nil
 }
 
 // Leading reports whether this replica is the one that writes.
@@ -101,9 +127,9 @@ func (w *Writer) Leading() bool { return w.leading.Load() }
 func (w *Writer) Writes() int64 { return w.writes.Load() }
 
 // Observe takes the present state of things and returns at once. What it says replaces what earlier calls said.
-func (w *Writer) Observe(s *snapshot.Snapshot, findings []snapshot.Diagnostic) {
+func (w *Writer) Observe(o Observation) {
 	w.mu.Lock()
-	w.snapshot, w.findings, w.stale = s, findings, true
+	w.observed, w.stale = o, true
 	w.mu.Unlock()
 	w.wake()
 }
@@ -127,7 +153,7 @@ const (
 // lead writes until ctx ends.
 func (w *Writer) lead(ctx context.Context) {
 	w.mu.Lock()
-	w.known = map[snapshot.Ref]Outcome{}
+	w.known, w.stray, w.held = map[snapshot.Ref]Outcome{}, map[snapshot.Ref]bool{}, map[snapshot.Ref]time.Time{}
 	w.mu.Unlock()
 	w.leading.Store(true)
 	defer w.leading.Store(false)
@@ -136,6 +162,13 @@ func (w *Writer) lead(ctx context.Context) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	following.Go(func() { w.follow(ctx) })
+	for !w.begun() { // before that it is not known what objects should say
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.changed:
+		}
+	}
 	w.recall(ctx)
 	retry := time.NewTimer(0)
 	defer retry.Stop()
@@ -149,10 +182,17 @@ func (w *Writer) lead(ctx context.Context) {
 		if !sleep(ctx, pause) {
 			return
 		}
-		if failed := w.round(ctx); failed > 0 {
-			retry.Reset(again)
+		if next := w.round(ctx); next > 0 {
+			retry.Reset(next)
 		}
 	}
+}
+
+// begun reports whether anything has been observed.
+func (w *Writer) begun() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.observed.Snapshot != nil
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
@@ -166,13 +206,18 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // look works out what there is to say. The lock is held.
 func (w *Writer) look() {
-	if w.stale && w.snapshot != nil {
-		w.wanted, w.stale = Outcomes(w.snapshot, w.findings, w.options.ID), false
-		maps.Copy(w.wanted, ingresses(w.snapshot, w.options.ID, w.addresses))
-		if w.options.Knative {
-			maps.Copy(w.wanted, knatives(w.snapshot, w.findings, w.options.ID, w.domain(w.snapshot)))
-		}
+	o := w.observed
+	if !w.stale || o.Snapshot == nil {
+		return
 	}
+	w.wanted, w.stale = Outcomes(o.Snapshot, o.Findings, w.options.ID), false
+	maps.Copy(w.wanted, ingresses(o.Snapshot, w.options.ID, w.addresses))
+	if w.options.Knative {
+		maps.Copy(w.wanted, knatives(o.Snapshot, o.Findings, w.options.ID, w.domain(o.Snapshot)))
+	}
+	var all map[snapshot.Ref]Outcome
+	all, w.waiting = gateways(o, w.features, w.addresses)
+	maps.Copy(w.wanted, all)
 }
 
 // recall notes which objects say already what there is to say: those that the leader before this one wrote.
@@ -182,6 +227,9 @@ func (w *Writer) recall(ctx context.Context) {
 			continue
 		}
 		resource := k.resource()
+		if k.Group == gatewayGroup && !w.present(k, &resource) {
+			continue
+		}
 		for o := (metav1.ListOptions{Limit: 500}); ; {
 			list, err := w.client.Resource(resource).List(ctx, o)
 			if err != nil {
@@ -196,8 +244,11 @@ func (w *Writer) recall(ctx context.Context) {
 				if !ours || want.UID != "" && want.UID != string(u.GetUID()) {
 					continue
 				}
-				if _, _, needed := w.compose(u, r, want); !needed {
+				switch _, _, needed := w.compose(u, r, want); {
+				case !needed:
 					w.known[r] = want
+				case want.Foreign:
+					w.stray[r] = true
 				}
 			}
 			w.mu.Unlock()
@@ -208,19 +259,32 @@ func (w *Writer) recall(ctx context.Context) {
 	}
 }
 
-// round writes whatever is not said yet, what is wrong first, and returns how many objects could not be written.
-func (w *Writer) round(ctx context.Context) (failed int) {
+// round writes whatever is not said yet, what is wrong first, and returns after what time it should try again; 0 for when
+// something changes.
+func (w *Writer) round(ctx context.Context) (next time.Duration) {
 	w.mu.Lock()
 	w.look()
 	var todo []snapshot.Ref
 	for r, want := range w.wanted {
-		if is, known := w.known[r]; !known || is != want {
-			todo = append(todo, r)
+		is, known := w.known[r]
+		switch {
+		case known && is == want:
+			delete(w.held, r)
+		case !known && want.Foreign && !w.stray[r]:
+			w.known[r] = want // it never was ours
+		default:
+			if left := w.holds(r); left == 0 {
+				todo = append(todo, r)
+			} else if next == 0 || left < next {
+				next = left
+			}
 		}
 	}
 	for r := range w.known {
 		if _, there := w.wanted[r]; !there {
 			delete(w.known, r)
+			delete(w.stray, r)
+			delete(w.held, r)
 		}
 	}
 	wanted := w.wanted
@@ -235,11 +299,11 @@ func (w *Writer) round(ctx context.Context) (failed int) {
 		return a.Compare(b)
 	})
 	var count atomic.Int64
-	next := make(chan snapshot.Ref)
+	refs := make(chan snapshot.Ref)
 	var working sync.WaitGroup
 	for range min(hands, len(todo)) {
 		working.Go(func() {
-			for r := range next {
+			for r := range refs {
 				if err := w.write(ctx, r); err != nil && ctx.Err() == nil {
 					count.Add(1)
 					w.options.Log.Warn("a status cannot be written; it is tried again", "object", r.String(), "error", err)
@@ -251,11 +315,14 @@ func (w *Writer) round(ctx context.Context) (failed int) {
 		if ctx.Err() != nil {
 			break
 		}
-		next <- r
+		refs <- r
 	}
-	close(next)
+	close(refs)
 	working.Wait()
-	return int(count.Load())
+	if count.Load() > 0 && (next == 0 || next > again) {
+		return again
+	}
+	return next
 }
 
 // compose returns the merge patch that lets an object's status say what is wanted.
@@ -268,6 +335,9 @@ func (w *Writer) compose(o *unstructured.Unstructured, r snapshot.Ref, want Outc
 		patch, needed = composeKnative(o, want, time.Now())
 		return patch, false, needed
 	}
+	if r.Group == gatewayGroup {
+		return composeGateway(o, want, time.Now())
+	}
 	return compose(o, r, want, time.Now())
 }
 
@@ -278,8 +348,9 @@ func (w *Writer) write(ctx context.Context, r snapshot.Ref) error {
 		w.look()
 		want, still := w.wanted[r]
 		is, known := w.known[r]
+		left := w.holds(r)
 		w.mu.Unlock()
-		if !still || known && is == want {
+		if !still || known && is == want || left > 0 { // the next round comes to what changed meanwhile
 			return nil
 		}
 		resource := byKind[r.GroupKind()].resource()
@@ -317,11 +388,13 @@ func (w *Writer) write(ctx context.Context, r snapshot.Ref) error {
 				return err
 			}
 			if turned {
-				w.event(ctx, o, want)
+				w.event(ctx, o, said(o, patch, want), want.Refused)
 			}
 		}
 		w.mu.Lock()
 		w.known[r] = want
+		delete(w.held, r)
+		delete(w.stray, r)
 		w.mu.Unlock()
 		return nil
 	}
@@ -345,31 +418,4 @@ func (w *Writer) unfit(r schema.GroupVersionResource) {
 		w.options.Log.Info("the definition of a kind has no status; nothing is written there", "kind", r.String())
 	}
 	w.unable[r] = time.Now()
-}
-
-// event tells of a turn for better or worse, where people look for it: kubectl describe.
-func (w *Writer) event(ctx context.Context, o *unstructured.Unstructured, want Outcome) {
-	kind, reason, message := "Normal", "Accepted", "is in effect"
-	if want.Fault != "" {
-		kind, reason, message = "Warning", "Rejected", want.Fault
-		if want.Refused {
-			reason = "RefusedByEnvoy"
-		}
-	}
-	if len(message) > 1024 { // the API's own limit: Kubernetes API reference, Event v1
-		message = join("", message)[:1000] + "…"
-	}
-	now := time.Now().UTC().Format(time.RFC3339)
-	e := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Event",
-		"metadata": map[string]any{"generateName": o.GetName() + ".", "namespace": o.GetNamespace()},
-		"involvedObject": map[string]any{"apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "namespace": o.GetNamespace(),
-			"name": o.GetName(), "uid": string(o.GetUID())},
-		"type": kind, "reason": reason, "message": message, "count": int64(1), "firstTimestamp": now, "lastTimestamp": now,
-		"source": map[string]any{"component": "chancery"}, "reportingComponent": "chancery", "reportingInstance": w.options.Identity,
-	}}
-	resource := schema.GroupVersionResource{Version: "v1", Resource: "events"}
-	if _, err := w.client.Resource(resource).Namespace(o.GetNamespace()).Create(ctx, e, metav1.CreateOptions{}); err != nil && ctx.Err() == nil {
-		w.options.Log.Debug("an Event cannot be written", "object", o.GetKind()+"/"+o.GetNamespace()+"/"+o.GetName(), "error", err)
-	}
 }

@@ -1,0 +1,125 @@
+package status
+
+import (
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+)
+
+const gatewayGroup = "gateway.networking.k8s.io"
+
+func gatewayKind(name string) snapshot.GroupKind {
+	return snapshot.GroupKind{Group: gatewayGroup, Kind: name}
+}
+
+var kindGatewayClass = gatewayKind("GatewayClass")
+
+// gatewayKinds are those of Gateway API whose status is written.
+var gatewayKinds = []kind{
+	{kindGatewayClass, "gatewayclasses", "v1"},
+	{gatewayKind("Gateway"), "gateways", "v1"},
+	{gatewayKind("ListenerSet"), "listenersets", "v1"},
+	{gatewayKind("HTTPRoute"), "httproutes", "v1"},
+	{gatewayKind("GRPCRoute"), "grpcroutes", "v1"},
+	{gatewayKind("TLSRoute"), "tlsroutes", "v1"},
+	{gatewayKind("TCPRoute"), "tcproutes", "v1"},
+	{gatewayKind("UDPRoute"), "udproutes", "v1"},
+	{gatewayKind("BackendTLSPolicy"), "backendtlspolicies", "v1"},
+}
+
+// gatewayControllers are the names under which a GatewayClass is ours; the first is our own.
+var gatewayControllers = []string{"chancery.dev/gateway-controller", "getambassador.io/gateway-controller"}
+
+// gatewayConditions are the types of conditions that a controller of Gateway API writes; those of others stay.
+// Source: Gateway API, package apis/v1.
+var gatewayConditions = map[string]bool{
+	accepted: true, programmed: true, "ResolvedRefs": true, "Conflicted": true, "PartiallyInvalid": true, "SupportedVersion": true,
+	"OverlappingTLSConfig": true, "InsecureFrontendValidationMode": true, "Ready": true, "Scheduled": true,
+}
+
+// patience is how long the status of an object waits for the answer of an Envoy to what was made of it.
+const patience = 3 * time.Second
+
+// gateways returns what there is to say about each object of Gateway API: of routes and policies about those too that are none
+// of ours, nothing of ours is to be said there. waiting are those whose present form no Envoy has answered yet.
+func gateways(o Observation, features, addresses string) (out map[snapshot.Ref]Outcome, waiting map[snapshot.Ref]bool) {
+	out, waiting = map[snapshot.Ref]Outcome{}, map[snapshot.Ref]bool{}
+	for _, k := range gatewayKinds[3:] {
+		for object := range o.Snapshot.List(k.GroupKind) {
+			out[object.Ref] = Outcome{APIVersion: object.APIVersion, UID: object.UID, Generation: object.Generation, Foreign: true}
+		}
+	}
+	answered := o.Answered
+	for _, s := range o.Statuses {
+		r := s.Object
+		is := Outcome{APIVersion: s.APIVersion, Generation: s.Generation, Status: s}
+		if object := o.Snapshot.Get(r.GroupKind(), r.Namespace, r.Name); object != nil {
+			is.UID = object.UID
+		}
+		for len(answered) > 0 && answered[0].Object.Compare(r) < 0 {
+			answered = answered[1:]
+		}
+		switch {
+		case r.GroupKind() == kindGatewayClass:
+			is.Programmed, is.Addresses = true, features
+		case len(answered) > 0 && answered[0] == s:
+			is.Programmed = true
+		default:
+			waiting[r] = true
+			is.Programmed = len(answered) > 0 && answered[0].Object == r && answered[0].Generation == s.Generation
+		}
+		if r.Kind == "Gateway" && len(s.Addresses) == 0 {
+			is.Addresses = addresses
+		}
+		out[r] = is
+	}
+	for i := range o.Findings {
+		d := &o.Findings[i]
+		if d.Severity != snapshot.Error || d.Object.Group != gatewayGroup {
+			continue
+		}
+		is := out[d.Object]
+		if is.Status != nil {
+			if refusal(d.Code) {
+				is.Fault, is.Refused = join(is.Fault, sentence(d)), true
+				out[d.Object] = is
+			}
+			continue
+		}
+		object := o.Snapshot.Get(d.Object.GroupKind(), d.Object.Namespace, d.Object.Name)
+		if object == nil {
+			continue
+		}
+		if parents, ours := untranslated(o.Snapshot, object); ours { // a policy refused it, for example
+			out[d.Object] = Outcome{APIVersion: object.APIVersion, UID: object.UID, Generation: object.Generation,
+				Parents: parents, Fault: join(is.Fault, sentence(d))}
+		}
+	}
+	return out, waiting
+}
+
+// present reports whether there are objects of the kind, and sets the version in which they are read.
+func (w *Writer) present(k kind, resource *schema.GroupVersionResource) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for o := range w.observed.Snapshot.List(k.GroupKind) {
+		resource.Version = strings.TrimPrefix(o.APIVersion, k.Group+"/")
+		return true
+	}
+	return false
+}
+
+// holds returns for how long the status of an object is still to wait for the answer of an Envoy. The lock is held.
+func (w *Writer) holds(r snapshot.Ref) time.Duration {
+	if !w.waiting[r] {
+		delete(w.held, r)
+		return 0
+	}
+	if _, met := w.held[r]; !met {
+		w.held[r] = time.Now()
+	}
+	return max(0, patience-time.Since(w.held[r]))
+}
