@@ -32,6 +32,8 @@ var rules = []struct {
 		"a front end lowers source objects to IR; this one by way of the Mappings that they stand for"},
 	{"translators/ingress", []string{"snapshot", "translators/ir", "translators/emissary", "translators/ingress"}, []string{"github.com/envoyproxy/go-control-plane"},
 		"a front end lowers source objects to IR; this one by way of the Mappings and Hosts that they stand for"},
+	{"translators/gatewayapi", []string{"snapshot", "translators/ir", "translators/emissary", "translators/gatewayapi"}, []string{"github.com/envoyproxy/go-control-plane"},
+		"a front end lowers source objects to IR; this one takes from Emissary's what an installation says for every port"},
 	{"translators/linker", []string{"snapshot", "translators/ir", "translators/linker"}, []string{"github.com/envoyproxy/go-control-plane"},
 		"the linker joins fragments of every front end, so it must know none of them, and nothing of Envoy's encoding"},
 	{"translators/envoy", []string{"snapshot", "translators/ir", "translators/envoy"}, nil,

@@ -19,6 +19,7 @@ import (
 	"github.com/chancery-gateway/chancery/snapshot/manifest"
 	"github.com/chancery-gateway/chancery/translators"
 	"github.com/chancery-gateway/chancery/translators/emissary"
+	"github.com/chancery-gateway/chancery/translators/gatewayapi"
 	"github.com/chancery-gateway/chancery/translators/ingress"
 )
 
@@ -88,7 +89,7 @@ func load(t testing.TB, file, text string) *snapshot.Snapshot {
 // frontEnds are those of an installation with the defaults.
 func frontEnds() []translators.FrontEnd {
 	f := emissary.New(emissary.Options{})
-	return []translators.FrontEnd{f, ingress.New(f)}
+	return []translators.FrontEnd{f, ingress.New(f), gatewayapi.New(f, gatewayapi.Options{})}
 }
 
 func newCompiler() *translators.Compiler {

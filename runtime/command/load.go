@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/chancery-gateway/chancery/snapshot"
@@ -15,6 +16,7 @@ import (
 	"github.com/chancery-gateway/chancery/snapshot/manifest"
 	"github.com/chancery-gateway/chancery/translators"
 	"github.com/chancery-gateway/chancery/translators/emissary"
+	"github.com/chancery-gateway/chancery/translators/gatewayapi"
 	"github.com/chancery-gateway/chancery/translators/ingress"
 	"github.com/chancery-gateway/chancery/translators/knative"
 )
@@ -32,7 +34,7 @@ func (a *app) frontEnd() *emissary.FrontEnd {
 // newCompiler returns the compiler that the settings describe.
 func (a *app) newCompiler() *translators.Compiler {
 	front := a.frontEnd()
-	fronts := []translators.FrontEnd{front, ingress.New(front)}
+	fronts := []translators.FrontEnd{front, ingress.New(front), gatewayapi.New(front, gatewayapi.Options{Addresses: a.settings.GatewayAddresses})}
 	if a.settings.Knative {
 		fronts = append(fronts, knative.New(front, a.settings.AmbassadorID))
 	}
@@ -59,7 +61,7 @@ func (a *app) newCompiler() *translators.Compiler {
 func frontEndKinds() func(snapshot.GroupKind) bool {
 	known := map[snapshot.GroupKind]bool{}
 	front := emissary.New(emissary.Options{})
-	for _, k := range append(front.Kinds(), ingress.New(front).Kinds()...) {
+	for _, k := range slices.Concat(front.Kinds(), ingress.New(front).Kinds(), gatewayapi.New(front, gatewayapi.Options{}).Kinds()) {
 		known[k] = true
 	}
 	return func(k snapshot.GroupKind) bool { return known[k] }

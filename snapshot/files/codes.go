@@ -15,9 +15,6 @@ var (
 	codeNotRead = snapshot.NewCode("CH-FILE-023", "the kind is not read",
 		"The kind is one of Kubernetes' own that says nothing about routing.",
 		"Nothing has to be done.")
-	codeNotServed = snapshot.NewCode("CH-FILE-025", "the kind is not served",
-		"The kind is about routing, and no part of Chancery makes routes of it.",
-		"Write Hosts and Mappings that say the same.")
 	codeKept = snapshot.NewCode("CH-FILE-024", "an object keeps its last good form",
 		"The file was edited and the object's document can no longer be read; what it said before stays in force.",
 		"Correct the document that is named by the error in the same file.")

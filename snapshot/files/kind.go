@@ -10,9 +10,6 @@ import (
 // unknown returns what there is to say of an object whose kind no stage reads.
 func unknown(o *snapshot.Object) (snapshot.Diagnostic, bool) {
 	k := o.GroupKind()
-	if notServed(k) {
-		return o.About(snapshot.Warning, codeNotServed, "kind", "objects of kind "+k.Kind+" are not served; the object has no effect", "write Hosts and Mappings that say the same"), true
-	}
 	if api.Known(k) {
 		return snapshot.Diagnostic{}, false
 	}
@@ -28,11 +25,6 @@ func unknown(o *snapshot.Object) (snapshot.Diagnostic, bool) {
 	}
 	return o.About(snapshot.Warning, codeUnknownKind, "kind", "the kind "+k.Kind+" of "+groupName(k.Group)+" is unknown; the object has no effect",
 		"correct apiVersion and kind, or leave the object out"), true
-}
-
-// notServed reports whether objects of the kind would be routes, and are none: those of Gateway API.
-func notServed(k snapshot.GroupKind) bool {
-	return k.Group == "gateway.networking.k8s.io" && (k.Kind == "Gateway" || k.Kind == "ListenerSet" || strings.HasSuffix(k.Kind, "Route"))
 }
 
 func groupName(group string) string {

@@ -75,7 +75,6 @@ more.yaml:2: info CH-FILE-023 Deployment/d kind: objects of kind Deployment are 
 more.yaml:12: warning CH-FILE-022 Maping/m kind: the kind Maping of getambassador.io is unknown; the object has no effect (did you mean Mapping?)
 more.yaml:16: warning CH-FILE-022 Mapping/m apiVersion: the kind Mapping of core (v1) is unknown; the object has no effect (the kind Mapping is of the group getambassador.io)
 more.yaml:22: warning CH-FILE-022 Thing/t kind: the kind Thing of example.com is unknown; the object has no effect (correct apiVersion and kind, or leave the object out)
-other.yaml:6: warning CH-FILE-025 HTTPRoute/x/r kind: objects of kind HTTPRoute are not served; the object has no effect (write Hosts and Mappings that say the same)
 `
 	if got := lines(s, dir); got != want {
 		t.Errorf("findings:\n%s\nwant:\n%s", got, want)

@@ -135,6 +135,10 @@ func retryPolicy(r *ir.RetryPolicy, f *faults) *routev3.RetryPolicy {
 	if r.PerTryTimeoutMillis != nil {
 		out.PerTryTimeout = timeout("route.retry_policy.per_try_timeout", *r.PerTryTimeoutMillis, f)
 	}
+	out.RetriableStatusCodes = r.StatusCodes
+	if r.BackoffMillis != nil {
+		out.RetryBackOff = &routev3.RetryPolicy_RetryBackOff{BaseInterval: timeout("route.retry_policy.retry_back_off.base_interval", *r.BackoffMillis, f)}
+	}
 	return out
 }
 

@@ -1,6 +1,8 @@
 package envoy
 
 import (
+	"strings"
+
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	quicv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/quic/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
@@ -77,7 +79,10 @@ func downstreamTLS(t *ir.DownstreamTLS, quic bool, f *faults) *corev3.TransportS
 	if len(t.Certificates) == 0 {
 		f.add(codeMissing, "transport_socket.common_tls_context", "no certificate is named")
 	}
-	if t.Validation != "" {
+	switch {
+	case t.Validation != "" && t.AcceptUntrusted:
+		common.ValidationContextType = combinedValidation(&tlsv3.CertificateValidationContext{TrustChainVerification: tlsv3.CertificateValidationContext_ACCEPT_UNTRUSTED}, t.Validation)
+	case t.Validation != "":
 		common.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContextSdsSecretConfig{ValidationContextSdsSecretConfig: sdsSecret(t.Validation)}
 	}
 	context := &tlsv3.DownstreamTlsContext{CommonTlsContext: common}
@@ -102,19 +107,28 @@ func upstreamTLS(t *ir.UpstreamTLS, f *faults) *corev3.TransportSocket {
 	case len(t.VerifySAN) > 0:
 		rules := &tlsv3.CertificateValidationContext{}
 		for _, n := range t.VerifySAN {
+			kind := tlsv3.SubjectAltNameMatcher_DNS
+			if strings.Contains(n, ":") { // no DNS name has one, every URI does
+				kind = tlsv3.SubjectAltNameMatcher_URI
+			}
 			rules.MatchTypedSubjectAltNames = append(rules.MatchTypedSubjectAltNames, &tlsv3.SubjectAltNameMatcher{
-				SanType: tlsv3.SubjectAltNameMatcher_DNS,
+				SanType: kind,
 				Matcher: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: n}},
 			})
 		}
-		common.ValidationContextType = &tlsv3.CommonTlsContext_CombinedValidationContext{
-			CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
-				DefaultValidationContext: rules, ValidationContextSdsSecretConfig: sdsSecret(t.Validation),
-			}}
+		common.ValidationContextType = combinedValidation(rules, t.Validation)
 	case t.Validation != "":
 		common.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContextSdsSecretConfig{ValidationContextSdsSecretConfig: sdsSecret(t.Validation)}
 	}
 	return socket("envoy.transport_sockets.tls", f.pack("transport_socket", &tlsv3.UpstreamTlsContext{CommonTlsContext: common, Sni: t.SNI}))
+}
+
+// combinedValidation adds rules to the trust anchors of a secret.
+func combinedValidation(rules *tlsv3.CertificateValidationContext, secret string) *tlsv3.CommonTlsContext_CombinedValidationContext {
+	return &tlsv3.CommonTlsContext_CombinedValidationContext{
+		CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
+			DefaultValidationContext: rules, ValidationContextSdsSecretConfig: sdsSecret(secret),
+		}}
 }
 
 func socket(name string, config *anypb.Any) *corev3.TransportSocket {

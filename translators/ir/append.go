@@ -250,6 +250,10 @@ func (o *object) retry(r *RetryPolicy) {
 	if r.PerTryTimeoutMillis != nil {
 		o.int(`"perTryTimeoutMillis":`, *r.PerTryTimeoutMillis)
 	}
+	listIf(o, `"statusCodes":`, r.StatusCodes, func(o *object, c *uint32) { o.out = strconv.AppendUint(o.out, uint64(*c), 10) })
+	if r.BackoffMillis != nil {
+		o.int(`"backoffMillis":`, *r.BackoffMillis)
+	}
 	o.out = append(o.out, '}')
 }
 

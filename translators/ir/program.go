@@ -91,8 +91,10 @@ type DownstreamTLS struct {
 	// Validation names a Secret of the Program with trust anchors (and revocation list) for client certificates; "" for none.
 	Validation string `json:"validation,omitempty"`
 	// RequireClientCertificate refuses clients without a certificate.
-	RequireClientCertificate bool      `json:"requireClientCertificate,omitempty"`
-	Params                   TLSParams `json:"params,omitzero"`
+	RequireClientCertificate bool `json:"requireClientCertificate,omitempty"`
+	// AcceptUntrusted lets clients pass whose certificate Validation does not bear out.
+	AcceptUntrusted bool      `json:"acceptUntrusted,omitempty"`
+	Params          TLSParams `json:"params,omitzero"`
 }
 
 // TLSParams are the settings that both directions share.

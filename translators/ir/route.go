@@ -114,6 +114,10 @@ type RetryPolicy struct {
 	On                  string  `json:"on"`
 	NumRetries          *uint32 `json:"numRetries,omitempty"`
 	PerTryTimeoutMillis *int64  `json:"perTryTimeoutMillis,omitempty"`
+	// StatusCodes are those that "retriable-status-codes" in On means.
+	StatusCodes []uint32 `json:"statusCodes,omitempty"`
+	// BackoffMillis is the time before the first of several retries; nil is Envoy's default.
+	BackoffMillis *int64 `json:"backoffMillis,omitempty"`
 }
 
 // Mirror sends a copy of a share of the requests to another cluster and drops the answer.

@@ -1,0 +1,210 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/snapshot/api"
+	"github.com/chancery-gateway/chancery/translators/ir"
+)
+
+type labelSelector = metav1.LabelSelector
+
+// attachment is one listener that a route is attached to, with the names that it serves there.
+type attachment struct {
+	gateway *snapshot.Object
+	of      *snapshot.Object
+	spec    *gw.Listener
+	// names are hostnames of the route as far as the listener's allows.
+	names []string
+}
+
+func (a *attachment) section() string { return sectionName(a.of, a.spec.Name) }
+
+// parents finds the listeners that the route is attached to, each once, and begins the status of each parent of ours. hostnames
+// are the route's; none means all that a listener has.
+func (l *lowering) parents(refs []gw.ParentReference, hostnames []gw.Hostname) (all []*attachment, ours bool) {
+	var parents []ir.ParentStatus
+	for i := range refs {
+		p, got := l.parent(fmt.Sprintf("spec.parentRefs[%d]", i), &refs[i], hostnames)
+		if p == nil {
+			continue
+		}
+		parents = append(parents, *p)
+		for _, a := range got {
+			if !slices.ContainsFunc(all, func(o *attachment) bool { return o.section() == a.section() }) {
+				all = append(all, a)
+			}
+		}
+	}
+	if len(parents) == 0 {
+		return nil, false
+	}
+	l.status().Parents = parents
+	return all, true
+}
+
+// parent is parents for one reference; nil for one that is none of ours.
+func (l *lowering) parent(path string, ref *gw.ParentReference, hostnames []gw.Hostname) (*ir.ParentStatus, []*attachment) {
+	p := &ir.ParentStatus{Parent: ir.ParentRef{
+		Group: string(value(ref.Group, gw.GroupName)), Kind: string(value(ref.Kind, "Gateway")), Namespace: string(value(ref.Namespace, gw.Namespace(l.o.Namespace))),
+		Name: string(ref.Name), SectionName: string(value(ref.SectionName, "")), Port: value(ref.Port, 0),
+	}}
+	to := p.Parent.Ref()
+	if to.GroupKind() != api.KindGateway && to.GroupKind() != api.KindListenerSet {
+		return nil, nil
+	}
+	if l.f.options.SingleNamespace && to.Namespace != l.f.options.Namespace {
+		return nil, nil
+	}
+	o := l.v.Get(to.GroupKind(), to.Namespace, to.Name)
+	if o == nil {
+		l.warn(codeParent, path, "there is no "+to.String(), "create it, or correct the name")
+		return nil, nil
+	}
+	gateway, listeners, refused := o, []gw.Listener(nil), ""
+	if set, is := o.Spec.(*gw.ListenerSetSpec); is {
+		parent := parentGateway(o, set)
+		if gateway = l.v.Get(parent.GroupKind(), parent.Namespace, parent.Name); gateway == nil {
+			return nil, nil
+		}
+		for _, e := range set.Listeners {
+			listeners = append(listeners, gw.Listener(e))
+		}
+	}
+	spec, ok := gateway.Spec.(*gw.GatewaySpec)
+	if !ok {
+		return nil, nil
+	}
+	if p.Controller, _ = l.f.controller(spec.GatewayClassName, l.v); p.Controller == "" {
+		return nil, nil
+	}
+	if gateway == o {
+		listeners = spec.Listeners
+	} else if !l.setAllowed(spec, gateway, o) {
+		refused = gateway.Ref.String() + " does not allow the ListenerSet"
+	}
+	got, reason, why := l.listeners(o, gateway, listeners, &p.Parent, hostnames)
+	if refused != "" {
+		got, reason, why = nil, string(gw.RouteReasonNotAllowedByListeners), refused
+	}
+	if reason != "" {
+		l.fail(codeParent, path, why, "")
+		p.Conditions = []ir.Condition{no(string(gw.RouteConditionAccepted), reason, why)}
+		return p, nil
+	}
+	for _, a := range got {
+		p.Attached = append(p.Attached, string(a.spec.Name))
+	}
+	return p, got
+}
+
+func (l *lowering) setAllowed(spec *gw.GatewaySpec, gateway, set *snapshot.Object) bool {
+	if spec.AllowedListeners == nil || spec.AllowedListeners.Namespaces == nil {
+		return false
+	}
+	n := spec.AllowedListeners.Namespaces
+	return namespaceAllowed(l.v, value(n.From, gw.NamespacesFromNone), n.Selector, gateway.Namespace, set.Namespace)
+}
+
+// listeners picks those of a parent that take the route. reason is "" where some do.
+func (l *lowering) listeners(of, gateway *snapshot.Object, all []gw.Listener, ref *ir.ParentRef, hostnames []gw.Hostname) (got []*attachment, reason, why string) {
+	named, allowed := 0, 0
+	for i := range all {
+		s := &all[i]
+		if ref.SectionName != "" && ref.SectionName != string(s.Name) || ref.Port != 0 && ref.Port != s.Port {
+			continue
+		}
+		named++
+		if !l.allowed(s, of) {
+			continue
+		}
+		allowed++
+		if names := intersect(hostnameOf(s), hostnames); len(names) > 0 {
+			got = append(got, &attachment{gateway: gateway, of: of, spec: s, names: names})
+		}
+	}
+	switch {
+	case named == 0:
+		return nil, string(gw.RouteReasonNoMatchingParent), fmt.Sprintf("%s has no listener%s", ref.Ref(), wanted(ref))
+	case allowed == 0:
+		return nil, string(gw.RouteReasonNotAllowedByListeners), fmt.Sprintf("no listener of %s%s allows a %s of namespace %s", ref.Ref(), wanted(ref), l.o.Kind, l.o.Namespace)
+	case len(got) == 0:
+		return nil, string(gw.RouteReasonNoMatchingListenerHostname), fmt.Sprintf("no listener of %s%s has a hostname that the route has too", ref.Ref(), wanted(ref))
+	}
+	return got, "", ""
+}
+
+func wanted(ref *ir.ParentRef) string {
+	s := ""
+	if ref.SectionName != "" {
+		s += fmt.Sprintf(" named %q", ref.SectionName)
+	}
+	if ref.Port != 0 {
+		s += fmt.Sprintf(" on port %d", ref.Port)
+	}
+	return s
+}
+
+// allowed reports whether the listener takes routes of the object's kind and namespace.
+func (l *lowering) allowed(s *gw.Listener, of *snapshot.Object) bool {
+	kind := l.o.GroupKind()
+	if !slices.Contains(carried[s.Protocol], kind) {
+		return false
+	}
+	from, selector := gw.NamespacesFromSame, (*labelSelector)(nil)
+	if a := s.AllowedRoutes; a != nil {
+		if len(a.Kinds) > 0 && !slices.ContainsFunc(a.Kinds, func(k gw.RouteGroupKind) bool {
+			return string(value(k.Group, gw.GroupName)) == kind.Group && string(k.Kind) == kind.Kind
+		}) {
+			return false
+		}
+		if a.Namespaces != nil {
+			from, selector = value(a.Namespaces.From, gw.NamespacesFromSame), a.Namespaces.Selector
+		}
+	}
+	return namespaceAllowed(l.v, from, selector, of.Namespace, l.o.Namespace)
+}
+
+// namespaceAllowed reports whether a rule about namespaces, written in namespace own, takes in the other.
+func namespaceAllowed(v *snapshot.View, from gw.FromNamespaces, selector *labelSelector, own, other string) bool {
+	switch from {
+	case gw.NamespacesFromAll:
+		return true
+	case gw.NamespacesFromSame:
+		return own == other
+	case gw.NamespacesFromSelector:
+		s, err := metav1.LabelSelectorAsSelector(selector)
+		if err != nil {
+			return false
+		}
+		set := labels.Set{"kubernetes.io/metadata.name": other} // which every namespace has
+		if o := v.Get(snapshot.KindNamespace, "", other); o != nil {
+			for k, v := range o.Labels {
+				set[k] = v
+			}
+		}
+		return s.Matches(set)
+	}
+	return false
+}
+
+// intersect returns the route's hostnames as far as they have a name in common with the listener's.
+func intersect(listener string, hostnames []gw.Hostname) []string {
+	if len(hostnames) == 0 {
+		return []string{listener}
+	}
+	var out []string
+	for _, h := range hostnames {
+		if m := meet(strings.ToLower(string(h)), listener); m != "" && !slices.Contains(out, m) {
+			out = append(out, m)
+		}
+	}
+	return out
+}

@@ -1,0 +1,246 @@
+package gatewayapi
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/snapshot/api"
+	"github.com/chancery-gateway/chancery/translators/emissary"
+	"github.com/chancery-gateway/chancery/translators/ir"
+)
+
+// systemAuthorities is where Envoy's machine has its own certificate authorities.
+const systemAuthorities = "/etc/ssl/certs/ca-certificates.crt"
+
+// policyFor returns the BackendTLSPolicy that counts for a port of a Service: one for the port before one for the Service, then the
+// oldest (Gateway API: BackendTLSPolicySpec.targetRefs). nil for none.
+func policyFor(v *snapshot.View, service *snapshot.Object, port string) *snapshot.Object {
+	var best *snapshot.Object
+	narrow := false
+	for o := range v.List(api.KindBackendTLSPolicy) {
+		spec, ok := o.Spec.(*gw.BackendTLSPolicySpec)
+		if !ok || o.Namespace != service.Namespace {
+			continue
+		}
+		for _, t := range spec.TargetRefs {
+			section := string(value(t.SectionName, ""))
+			if t.Group != "" || t.Kind != "Service" || string(t.Name) != service.Name || section != "" && section != port {
+				continue
+			}
+			if best == nil || section != "" && !narrow || (section != "") == narrow && best.NewerThan(o) {
+				best, narrow = o, section != ""
+			}
+		}
+	}
+	return best
+}
+
+// backendTLS returns how TLS is spoken to a Service's port; nil for not at all. A policy that cannot be used closes the backend.
+func (l *lowering) backendTLS(g *snapshot.Object, path string, service *snapshot.Object, port *snapshot.ServicePort) (tls *ir.UpstreamTLS, closed bool) {
+	p := policyFor(l.v, service, port.Name)
+	if p == nil {
+		return nil, false
+	}
+	aside := &lowering{f: l.f, o: p, v: l.v, out: &ir.Fragments{}, refs: []ir.Origin{p.Ref}}
+	tls, secret, resolved, accepted := aside.policyTLS(p.Spec.(*gw.BackendTLSPolicySpec))
+	if !resolved.stands() || !accepted.stands() {
+		l.warn(codePolicy, path, fmt.Sprintf("BackendTLSPolicy %s/%s cannot be used, so that its backend is not called: %s", p.Namespace, p.Name, cmp.Or(resolved.message, accepted.message)), "")
+		return nil, true
+	}
+	l.addSecret(secret)
+	spec, ok := g.Spec.(*gw.GatewaySpec)
+	if !ok || spec.TLS == nil || spec.TLS.Backend == nil || spec.TLS.Backend.ClientCertificateRef == nil {
+		return tls, false
+	}
+	quiet := *l
+	quiet.out = &ir.Fragments{}
+	c, reason, why := quiet.certificate(g, path, spec.TLS.Backend.ClientCertificateRef)
+	if reason != "" {
+		l.warn(codePolicy, path, fmt.Sprintf("the client certificate of %s cannot be used, so that the backend is not called: %s", g.Ref, why), "")
+		return nil, true
+	}
+	l.addSecret(c.Secret)
+	tls.Certificate = c.Secret.Name
+	return tls, false
+}
+
+// policyTLS makes the settings that a policy asks for.
+func (l *lowering) policyTLS(spec *gw.BackendTLSPolicySpec) (tls *ir.UpstreamTLS, secret *ir.Secret, resolved, accepted verdict) {
+	const path = "spec.validation"
+	v := &spec.Validation
+	fail := func(d *verdict, reason, at, message string) {
+		d.object(reason, message)
+		l.fail(codePolicy, path+at, message, "")
+	}
+	host := strings.ToLower(string(v.Hostname))
+	if err := emissary.CheckHostname(host); err != nil {
+		fail(&accepted, string(gw.PolicyReasonInvalid), ".hostname", err.Error())
+	}
+	tls = &ir.UpstreamTLS{SNI: host, VerifySAN: []string{host}}
+	if len(v.SubjectAltNames) > 0 {
+		tls.VerifySAN = nil
+	}
+	for i, n := range v.SubjectAltNames {
+		name := string(n.Hostname)
+		switch n.Type {
+		case gw.HostnameSubjectAltNameType:
+		case gw.URISubjectAltNameType:
+			name = string(n.URI)
+		default:
+			fail(&accepted, string(gw.PolicyReasonInvalid), fmt.Sprintf(".subjectAltNames[%d].type", i), fmt.Sprintf("unknown type %q", n.Type))
+			continue
+		}
+		if name == "" {
+			fail(&accepted, string(gw.PolicyReasonInvalid), fmt.Sprintf(".subjectAltNames[%d]", i), "the name is missing")
+		}
+		tls.VerifySAN = append(tls.VerifySAN, name)
+	}
+	for _, option := range sortedKeys(spec.Options) {
+		l.warn(codeUnsupported, "spec.options["+string(option)+"]", "ignored: no option is known", "")
+	}
+	var text []byte
+	var names []string
+	origins := slices.Clone(l.refs)
+	for i, ref := range v.CACertificateRefs {
+		to := snapshot.Ref{Group: string(ref.Group), Kind: string(ref.Kind), Namespace: l.o.Namespace, Name: string(ref.Name)}
+		pem, reason, why := l.authority(l.o, to)
+		if reason != "" {
+			if reason == string(gw.ListenerReasonInvalidCACertificateKind) {
+				reason = string(gw.BackendTLSPolicyReasonInvalidKind)
+			}
+			fail(&resolved, reason, fmt.Sprintf(".caCertificateRefs[%d]", i), why)
+			continue
+		}
+		text = append(append(text, pem...), '\n')
+		names = append(names, to.Kind+"/"+to.Namespace+"/"+to.Name)
+		origins = append(origins, to)
+	}
+	switch {
+	case len(v.CACertificateRefs) > 0 && v.WellKnownCACertificates != nil:
+		fail(&accepted, string(gw.PolicyReasonInvalid), "", "either caCertificateRefs or wellKnownCACertificates is allowed")
+	case v.WellKnownCACertificates != nil && *v.WellKnownCACertificates == gw.WellKnownCACertificatesSystem:
+		secret = &ir.Secret{Name: "gateway/system/ca", CAFile: systemAuthorities, Origins: l.refs}
+	case v.WellKnownCACertificates != nil:
+		fail(&accepted, string(gw.PolicyReasonInvalid), ".wellKnownCACertificates", fmt.Sprintf("unknown authorities %q", *v.WellKnownCACertificates))
+	case len(v.CACertificateRefs) == 0:
+		fail(&accepted, string(gw.PolicyReasonInvalid), "", "one of caCertificateRefs and wellKnownCACertificates is needed")
+	case len(names) > 0:
+		secret, _ = emissary.Anchors(strings.Join(names, "+")+"/ca", text, origins...)
+	}
+	if !resolved.stands() { // one that cannot be read is no reason to trust fewer
+		accepted.object(string(gw.BackendTLSPolicyReasonNoValidCACertificate), "a certificate authority cannot be used")
+	}
+	if secret != nil {
+		tls.Validation = secret.Name
+	}
+	return tls, secret, resolved, accepted
+}
+
+// backendTLSPolicy says what became of a policy at each Gateway on which a route leads to one of its targets.
+func (l *lowering) backendTLSPolicy(spec *gw.BackendTLSPolicySpec) bool {
+	_, _, resolved, accepted := l.policyTLS(spec)
+	ours := false
+	var parents []ir.ParentStatus
+	for i, t := range spec.TargetRefs {
+		if t.Group != "" || t.Kind != "Service" {
+			l.fail(codePolicy, fmt.Sprintf("spec.targetRefs[%d]", i), fmt.Sprintf("targets of kind %s are not supported", t.Kind), "a Service")
+			continue
+		}
+		service := l.v.Get(snapshot.KindService, l.o.Namespace, string(t.Name))
+		if service == nil {
+			l.warn(codePolicy, fmt.Sprintf("spec.targetRefs[%d]", i), fmt.Sprintf("there is no Service %s/%s", l.o.Namespace, t.Name), "")
+			continue
+		}
+		section := string(value(t.SectionName, ""))
+		verdict := accepted
+		if by := l.rival(service, section); by != nil {
+			verdict.object(string(gw.PolicyReasonConflicted), fmt.Sprintf("BackendTLSPolicy %s/%s has the same target already", by.Namespace, by.Name))
+			l.fail(codePolicy, fmt.Sprintf("spec.targetRefs[%d]", i), verdict.message, "remove one of both")
+		}
+		for _, g := range l.ancestors(service) {
+			ours = true
+			if slices.ContainsFunc(parents, func(p ir.ParentStatus) bool { return p.Parent.Ref() == g.object.Ref }) {
+				continue
+			}
+			parents = append(parents, ir.ParentStatus{
+				Parent:     ir.ParentRef{Group: g.object.Group, Kind: g.object.Kind, Namespace: g.object.Namespace, Name: g.object.Name},
+				Controller: g.controller,
+				Conditions: []ir.Condition{
+					verdict.condition(string(gw.PolicyConditionAccepted), string(gw.PolicyReasonAccepted), "the policy is in effect"),
+					resolved.condition(string(gw.BackendTLSPolicyConditionResolvedRefs), string(gw.BackendTLSPolicyReasonResolvedRefs), "all references are usable"),
+				},
+			})
+		}
+	}
+	if ours {
+		slices.SortFunc(parents, func(a, b ir.ParentStatus) int { return a.Parent.Ref().Compare(b.Parent.Ref()) })
+		l.status().Parents = parents
+	}
+	return ours
+}
+
+// rival returns an older policy with the very same target.
+func (l *lowering) rival(service *snapshot.Object, section string) *snapshot.Object {
+	for o := range l.v.List(api.KindBackendTLSPolicy) {
+		spec, ok := o.Spec.(*gw.BackendTLSPolicySpec)
+		if !ok || o == l.o || o.Namespace != service.Namespace || !l.o.NewerThan(o) {
+			continue
+		}
+		for _, t := range spec.TargetRefs {
+			if t.Group == "" && t.Kind == "Service" && string(t.Name) == service.Name && string(value(t.SectionName, "")) == section {
+				return o
+			}
+		}
+	}
+	return nil
+}
+
+// ancestors are the Gateways of ours that a route names which leads to the Service.
+func (l *lowering) ancestors(service *snapshot.Object) []*gatewayPlan {
+	w := l.f.plan(l.v)
+	var out []*gatewayPlan
+	note := func(o *snapshot.Object, refs []gw.ParentReference) {
+		for i := range refs {
+			to := snapshot.Ref{Group: string(value(refs[i].Group, gw.GroupName)), Kind: string(value(refs[i].Kind, "Gateway")),
+				Namespace: string(value(refs[i].Namespace, gw.Namespace(o.Namespace))), Name: string(refs[i].Name)}
+			g := w.gateways[to]
+			if s := w.sets[to]; s != nil {
+				g = s.gateway
+			}
+			if g != nil && !slices.Contains(out, g) {
+				out = append(out, g)
+			}
+		}
+	}
+	leads := func(o *snapshot.Object, b *gw.BackendObjectReference) bool {
+		return value(b.Group, "") == "" && value(b.Kind, "Service") == "Service" && string(b.Name) == service.Name &&
+			string(value(b.Namespace, gw.Namespace(o.Namespace))) == service.Namespace
+	}
+	for o := range l.v.List(api.KindHTTPRoute) {
+		if spec, ok := o.Spec.(*gw.HTTPRouteSpec); ok && slices.ContainsFunc(spec.Rules, func(r gw.HTTPRouteRule) bool {
+			return slices.ContainsFunc(r.BackendRefs, func(b gw.HTTPBackendRef) bool { return leads(o, &b.BackendObjectReference) })
+		}) {
+			note(o, spec.ParentRefs)
+		}
+	}
+	for o := range l.v.List(api.KindGRPCRoute) {
+		if spec, ok := o.Spec.(*gw.GRPCRouteSpec); ok && slices.ContainsFunc(spec.Rules, func(r gw.GRPCRouteRule) bool {
+			return slices.ContainsFunc(r.BackendRefs, func(b gw.GRPCBackendRef) bool { return leads(o, &b.BackendObjectReference) })
+		}) {
+			note(o, spec.ParentRefs)
+		}
+	}
+	for o := range l.v.List(api.KindTLSRoute) {
+		if spec, ok := o.Spec.(*gw.TLSRouteSpec); ok && slices.ContainsFunc(spec.Rules, func(r gw.TLSRouteRule) bool {
+			return slices.ContainsFunc(r.BackendRefs, func(b gw.BackendRef) bool { return leads(o, &b.BackendObjectReference) })
+		}) {
+			note(o, spec.ParentRefs)
+		}
+	}
+	return out
+}

@@ -1,0 +1,244 @@
+package gatewayapi
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+	"slices"
+	"strings"
+
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/snapshot/api"
+	"github.com/chancery-gateway/chancery/snapshot/api/v3alpha1"
+)
+
+// world is what follows from all Gateways together: the addresses of each, and which listeners are in the way of one another.
+// It is a function of the objects in seen.
+type world struct {
+	seen     []*snapshot.Object
+	gateways map[snapshot.Ref]*gatewayPlan
+	sets     map[snapshot.Ref]*setPlan
+}
+
+// gatewayPlan is one Gateway of ours.
+type gatewayPlan struct {
+	object     *snapshot.Object
+	spec       *gw.GatewaySpec
+	controller string
+	// addresses are those that it is served on; accepted and usable say what is wrong with those that it asks for.
+	addresses        []string
+	shown            []string
+	accepted, usable verdict
+	listeners        []*listenerPlan
+	sets             []*setPlan
+}
+
+// setPlan is one ListenerSet that names a Gateway of ours; refused says why it is not attached.
+type setPlan struct {
+	object    *snapshot.Object
+	gateway   *gatewayPlan
+	refused   verdict
+	listeners []*listenerPlan
+}
+
+// listenerPlan is one listener: clash is what stands in its way.
+type listenerPlan struct {
+	of   *snapshot.Object
+	spec *gw.Listener
+	path string
+	// hostname is "*" for all names.
+	hostname string
+	clash    verdict
+	// conflict is set where another listener is in the way, not an object of another API.
+	conflict bool
+}
+
+func hostnameOf(l *gw.Listener) string {
+	if h := strings.ToLower(string(value(l.Hostname, ""))); h != "" && l.Protocol != gw.TCPProtocolType && l.Protocol != gw.UDPProtocolType {
+		return h
+	}
+	return "*"
+}
+
+func listenerPlans(o *snapshot.Object, listeners []gw.Listener) []*listenerPlan {
+	out := make([]*listenerPlan, len(listeners))
+	for i := range listeners {
+		out[i] = &listenerPlan{of: o, spec: &listeners[i], path: fmt.Sprintf("spec.listeners[%d]", i), hostname: hostnameOf(&listeners[i])}
+	}
+	return out
+}
+
+// plan returns the world as the view shows it, which is made anew only when something in it has changed.
+func (f *FrontEnd) plan(v *snapshot.View) *world {
+	w := &world{gateways: map[snapshot.Ref]*gatewayPlan{}, sets: map[snapshot.Ref]*setPlan{}}
+	var gateways, sets, ports []*snapshot.Object
+	collect := func(k snapshot.GroupKind, take func(*snapshot.Object) bool) (out []*snapshot.Object) {
+		for o := range v.List(k) {
+			if take(o) {
+				out = append(out, o)
+			}
+		}
+		w.seen = append(append(w.seen, out...), nil)
+		return out
+	}
+	here := func(o *snapshot.Object) bool {
+		return !f.options.SingleNamespace || o.Namespace == "" || o.Namespace == f.options.Namespace
+	}
+	collect(api.KindGatewayClass, here)
+	gateways, sets = collect(api.KindGateway, here), collect(api.KindListenerSet, here)
+	ports = append(collect(v3alpha1.KindListener, f.emissary.Owns), collect(v3alpha1.KindTCPMapping, f.emissary.Owns)...)
+	for _, s := range sets {
+		if spec, ok := s.Spec.(*gw.ListenerSetSpec); ok {
+			for _, n := range []string{s.Namespace, string(value(spec.ParentRef.Namespace, ""))} {
+				w.seen = append(w.seen, v.Get(snapshot.KindNamespace, "", n))
+			}
+		}
+	}
+	if last := f.world.Load(); last != nil && slices.Equal(last.seen, w.seen) {
+		return last
+	}
+	for _, o := range gateways {
+		spec, ok := o.Spec.(*gw.GatewaySpec)
+		if !ok {
+			continue
+		}
+		if controller, _ := f.controller(spec.GatewayClassName, v); controller != "" {
+			w.gateways[o.Ref] = &gatewayPlan{object: o, spec: spec, controller: controller, listeners: listenerPlans(o, spec.Listeners)}
+		}
+	}
+	byAge := make([]*gatewayPlan, 0, len(w.gateways))
+	for _, g := range w.gateways {
+		byAge = append(byAge, g)
+	}
+	slices.SortFunc(byAge, func(a, b *gatewayPlan) int { return age(a.object, b.object) })
+	f.address(byAge)
+	slices.SortFunc(sets, age)
+	for _, o := range sets {
+		w.attach(o, v)
+	}
+	w.settle(byAge, f.taken(ports))
+	f.world.Store(w)
+	return w
+}
+
+// age orders objects, the oldest first.
+func age(a, b *snapshot.Object) int {
+	switch {
+	case b.NewerThan(a):
+		return -1
+	case a.NewerThan(b):
+		return 1
+	}
+	return 0
+}
+
+// attach adds a ListenerSet to the Gateway that it names.
+func (w *world) attach(o *snapshot.Object, v *snapshot.View) {
+	spec, ok := o.Spec.(*gw.ListenerSetSpec)
+	if !ok {
+		return
+	}
+	g := w.gateways[parentGateway(o, spec)]
+	if g == nil {
+		return
+	}
+	listeners := make([]gw.Listener, len(spec.Listeners))
+	for i, e := range spec.Listeners {
+		listeners[i] = gw.Listener(e)
+	}
+	s := &setPlan{object: o, gateway: g, listeners: listenerPlans(o, listeners)}
+	w.sets[o.Ref] = s
+	from, selector := gw.NamespacesFromNone, (*labelSelector)(nil)
+	if a := g.spec.AllowedListeners; a != nil && a.Namespaces != nil {
+		from, selector = value(a.Namespaces.From, gw.NamespacesFromNone), a.Namespaces.Selector
+	}
+	if !namespaceAllowed(v, from, selector, g.object.Namespace, o.Namespace) {
+		s.refused.object(string(gw.ListenerSetReasonNotAllowed), "Gateway "+g.object.Namespace+"/"+g.object.Name+" does not allow ListenerSets of this namespace")
+		return
+	}
+	g.sets = append(g.sets, s)
+}
+
+func parentGateway(o *snapshot.Object, spec *gw.ListenerSetSpec) snapshot.Ref {
+	return snapshot.Ref{
+		Group: string(value(spec.ParentRef.Group, gw.GroupName)), Kind: string(value(spec.ParentRef.Kind, "Gateway")),
+		Namespace: string(value(spec.ParentRef.Namespace, gw.Namespace(o.Namespace))), Name: string(spec.ParentRef.Name),
+	}
+}
+
+// address gives each Gateway its addresses: those that it asks for; else one of the range, the same for as long as no older
+// Gateway wants it; else the address that everything is bound to.
+func (f *FrontEnd) address(byAge []*gatewayPlan) {
+	taken := map[netip.Addr]bool{}
+	wants := map[*gatewayPlan]bool{}
+	for _, g := range byAge {
+		if len(g.spec.Addresses) == 0 {
+			wants[g] = true
+		}
+		for i := range g.spec.Addresses {
+			a := &g.spec.Addresses[i]
+			if kind := value(a.Type, gw.IPAddressType); kind != gw.IPAddressType {
+				g.accepted.object(string(gw.GatewayReasonUnsupportedAddress), fmt.Sprintf("addresses of type %s are not supported", kind))
+				continue
+			}
+			if a.Value == "" {
+				wants[g] = true
+				continue
+			}
+			ip, err := netip.ParseAddr(a.Value)
+			switch {
+			case err != nil || ip.Zone() != "" || ip.IsMulticast():
+				g.accepted.object(string(gw.GatewayReasonUnsupportedAddress), fmt.Sprintf("%q is no IP address to listen on", a.Value))
+			case f.addresses.IsValid() && !f.addresses.Contains(ip):
+				g.usable.object(string(gw.GatewayReasonAddressNotUsable), fmt.Sprintf("%s is none of the range %s, of which Gateways have their addresses", a.Value, f.addresses))
+			case !slices.Contains(g.addresses, ip.String()):
+				taken[ip] = true
+				g.addresses = append(g.addresses, ip.String())
+			}
+		}
+		g.shown = slices.Clone(g.addresses)
+	}
+	for _, g := range byAge {
+		if !g.accepted.stands() {
+			g.addresses, g.shown = nil, nil // it is not served, and takes nothing from others
+			continue
+		}
+		switch {
+		case !wants[g]:
+		case !f.addresses.IsValid():
+			g.addresses = append(g.addresses, f.options.BindAddress)
+		default:
+			if ip, free := pick(f.addresses, g.object.Namespace+"/"+g.object.Name, taken); free {
+				taken[ip] = true
+				g.addresses, g.shown = append(g.addresses, ip.String()), append(g.shown, ip.String())
+			} else {
+				g.usable.object(string(gw.GatewayReasonAddressNotAssigned), fmt.Sprintf("all addresses of the range %s are taken", f.addresses))
+			}
+		}
+	}
+}
+
+// pick returns the first free address of the range from the one on that the name's hash says. The first and the last one of a
+// range are left alone: networks have uses for them.
+func pick(p netip.Prefix, name string, taken map[netip.Addr]bool) (netip.Addr, bool) {
+	bits := min(p.Addr().BitLen()-p.Bits(), 31)
+	n := uint32(1)<<bits - 2
+	if bits < 2 {
+		return netip.Addr{}, false
+	}
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	base := p.Masked().Addr().AsSlice()
+	for i := range n {
+		raw := slices.Clone(base)
+		tail := raw[len(raw)-4:]
+		binary.BigEndian.PutUint32(tail, binary.BigEndian.Uint32(tail)|(1+(h.Sum32()+i)%n))
+		if ip, _ := netip.AddrFromSlice(raw); !taken[ip] {
+			return ip, true
+		}
+	}
+	return netip.Addr{}, false
+}
