@@ -69,7 +69,7 @@ func startChild(ctx context.Context, o *Options, good *good, own spaces) (c *chi
 	if c.dir, err = os.MkdirTemp("", folderPrefix); err != nil { // short: paths of sockets have 107 bytes
 		return nil, err
 	}
-	l, err := net.Listen("unix", filepath.Join(c.dir, adsSocket))
+	l, err := listen(c.dir)
 	if err != nil {
 		os.RemoveAll(c.dir)
 		return nil, err
@@ -106,6 +106,20 @@ func startChild(ctx context.Context, o *Options, good *good, own spaces) (c *chi
 		}
 		return nil, fmt.Errorf("the validating Envoy does not ask for configuration within %s", startTime)
 	}
+}
+
+// listen opens the socket of a folder, which has its name only once it is answered: one that is not looks abandoned.
+func listen(dir string) (net.Listener, error) {
+	begun := filepath.Join(dir, "ads.new")
+	l, err := net.Listen("unix", begun)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Rename(begun, filepath.Join(dir, adsSocket)); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
 }
 
 // launch runs the binary in the namespaces.

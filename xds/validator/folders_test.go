@@ -8,7 +8,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -85,6 +87,39 @@ func TestSweep(t *testing.T) {
 	}
 	if got, want := names(state), []string{"other.tmp", "verdicts.2.tmp"}; !slices.Equal(got, want) {
 		t.Errorf("left are %v, want %v", got, want)
+	}
+}
+
+// TestSweepWhileItBegins: at no time does a folder whose child begins look abandoned to another validator.
+func TestSweepWhileItBegins(t *testing.T) {
+	temp, err := os.MkdirTemp("", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(temp) })
+	for i := range 1000 {
+		dir := filepath.Join(temp, strconv.Itoa(i))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		var listening atomic.Bool
+		looks := make(chan bool)
+		go func() {
+			gone := false
+			for !listening.Load() && !gone {
+				gone = abandoned(dir, time.Now())
+			}
+			looks <- gone
+		}()
+		l, err := listen(dir)
+		listening.Store(true)
+		if <-looks {
+			t.Fatalf("folder %d was taken for abandoned", i)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
 	}
 }
 

@@ -60,7 +60,7 @@ func findEnvoy(t testing.TB) string {
 
 func open(t testing.TB, change func(*Options)) *Validator {
 	t.Helper()
-	o := Options{Envoy: findEnvoy(t), Version: "1.40.0", Runtime: map[string]any{"re2.max_program_size.error_level": 200}, Deadline: slowness * 500 * time.Millisecond}
+	o := Options{Envoy: findEnvoy(t), Version: "1.40.0", Runtime: map[string]any{"re2.max_program_size.error_level": 200}, Deadline: slowness * time.Second}
 	var log bytes.Buffer
 	o.Log = slog.New(slog.NewTextHandler(&log, nil))
 	if change != nil {
