@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -21,6 +22,7 @@ import (
 	"github.com/chancery-gateway/chancery/runtime/pipeline"
 	"github.com/chancery-gateway/chancery/runtime/webhook"
 	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/translators/ingress"
 )
 
 // answerReviews answers the API server's admission reviews beside the gateway; end ends that.
@@ -98,7 +100,7 @@ func (a *app) reviewed(ctx context.Context, trial *webhook.Trial, mutate bool, t
 	review.Request = nil
 	verdict = webhook.Allowed
 	switch {
-	case !a.ours(q) || q.SubResource != "" || q.Operation == "CONNECT" || q.Operation == "DELETE" && mutate ||
+	case !a.ours(world(trial), q) || q.SubResource != "" || q.Operation == "CONNECT" || q.Operation == "DELETE" && mutate ||
 		q.Operation == "UPDATE" && sameSpec(q.Object, q.OldObject):
 		// What this installation does not read; statuses, ours among them; and labels, annotations, finalizers.
 		verdict, review.Response = webhook.Passed, &admissionResponse{UID: q.UID, Allowed: true}
@@ -122,20 +124,26 @@ func (a *app) reviewed(ctx context.Context, trial *webhook.Trial, mutate bool, t
 	return answer, verdict, err
 }
 
-// ours reports whether the object is one of those that this installation reads.
-func (a *app) ours(q *admissionRequest) bool {
+// ours reports whether the object is one of those that this installation reads. Whose an Ingress is, its class says.
+func (a *app) ours(live *snapshot.Snapshot, q *admissionRequest) bool {
 	text := q.Object
 	if len(text) == 0 || string(text) == "null" {
 		text = q.OldObject
 	}
 	var o struct {
-		Metadata struct {
+		APIVersion, Kind string
+		Metadata         struct {
 			Name, Namespace string
 			Labels          map[string]string
 		}
 	}
 	if json.Unmarshal(text, &o) != nil {
 		return true // which is said where it is read
+	}
+	if group, _, _ := strings.Cut(o.APIVersion, "/"); group == ingress.Kind.Group && o.Kind == ingress.Kind.Kind {
+		if whole, _ := decodeRequest(text); whole != nil && !ingress.Ours(whole, a.settings.AmbassadorID, snapshot.NewView(live)) {
+			return false
+		}
 	}
 	s, m := a.settings, o.Metadata
 	if s.SingleNamespace && m.Namespace != "" && m.Namespace != s.Namespace {

@@ -18,6 +18,9 @@ var (
 	codeBackend = snapshot.NewCode("CH-INGRESS-005", "a backend of an Ingress cannot be used",
 		"The backend names no Service, a resource of another kind, or a port that the Service does not have. Requests are answered 503.",
 		"Name a Service of the Ingress' namespace, and one of its ports by number or by name.")
+	codePort = snapshot.NewCode("CH-INGRESS-009", "a port of an Ingress' backend is named as no port of the Service is",
+		"The Service is not there, or has no port of this name, so that nobody knows its number. Requests are answered 503 until there is one.",
+		"Create the Service, or name one of its ports.")
 	codeTwice = snapshot.NewCode("CH-INGRESS-006", "an Ingress says the same thing twice",
 		"A host and path, or a host of tls, stands twice in one Ingress. The first counts.",
 		"Remove one of the two.")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
 	"strings"
 
 	networking "k8s.io/api/networking/v1"
@@ -67,9 +66,9 @@ func (l *lowering) fallback(b *networking.IngressBackend) {
 
 // route makes the routes of one path: on its host or, without one, on the hosts that tls makes, or on all where it makes none.
 func (l *lowering) route(host string, d *emissary.Derived, spec *api.MappingSpec, b *networking.IngressBackend, at string) {
-	service, field, err := l.service(b)
-	if err != nil {
-		l.fail(codeBackend, at+field, err.Error()+"; requests are answered 503", "")
+	service, wrong := l.service(b)
+	if wrong != nil {
+		l.fail(wrong.code, at+wrong.field, wrong.text+"; requests are answered 503", "")
 		d.Status = http.StatusServiceUnavailable
 	}
 	spec.Service, d.Checked, d.Sole = service, true, true
@@ -165,50 +164,57 @@ func badPath(path string, kind networking.PathType) string {
 	return ""
 }
 
-// service returns a backend as a Mapping's service, or what is wrong with it and in which field of it.
-func (l *lowering) service(b *networking.IngressBackend) (service, field string, err error) {
+// fault is what is wrong with a backend: the field is below it.
+type fault struct {
+	code        *snapshot.Code
+	field, text string
+}
+
+// service returns a backend as a Mapping's service, or what is wrong with it.
+func (l *lowering) service(b *networking.IngressBackend) (string, *fault) {
 	switch {
 	case b.Resource != nil && b.Service != nil:
-		return "", "", fmt.Errorf("service and resource exclude each other")
+		return "", &fault{codeBackend, "", "service and resource exclude each other"}
 	case b.Resource != nil:
-		return "", ".resource", fmt.Errorf("resource backends such as %s %q are not served", b.Resource.Kind, b.Resource.Name)
+		return "", &fault{codeBackend, ".resource", fmt.Sprintf("resource backends such as %s %q are not served", b.Resource.Kind, b.Resource.Name)}
 	case b.Service == nil:
-		return "", "", fmt.Errorf("the service is missing")
+		return "", &fault{codeBackend, "", "the service is missing"}
 	case b.Service.Name == "":
-		return "", ".service.name", fmt.Errorf("the name is missing")
+		return "", &fault{codeBackend, ".service.name", "the name is missing"}
 	}
-	port, err := l.port(b.Service)
-	if err != nil {
-		return "", ".service.port", err
+	port, wrong := l.port(b.Service)
+	if wrong != nil {
+		wrong.field = ".service.port"
+		return "", wrong
 	}
-	return fmt.Sprintf("%s.%s:%d", b.Service.Name, l.o.Namespace, port), "", nil
+	return fmt.Sprintf("%s.%s:%d", b.Service.Name, l.o.Namespace, port), nil
 }
 
 // port returns the number of a Service's port, which may be named.
-func (l *lowering) port(b *networking.IngressServiceBackend) (int32, error) {
+func (l *lowering) port(b *networking.IngressServiceBackend) (int32, *fault) {
 	number, name := b.Port.Number, b.Port.Name
 	switch {
 	case name == "" && number == 0:
-		return 0, fmt.Errorf("the port is missing: write number or name")
+		return 0, &fault{code: codeBackend, text: "the port is missing: write number or name"}
 	case name != "" && number != 0:
-		return 0, fmt.Errorf("number and name exclude each other")
+		return 0, &fault{code: codeBackend, text: "number and name exclude each other"}
 	case name == "" && (number < 1 || number > 65535):
-		return 0, fmt.Errorf("%d is no port", number)
+		return 0, &fault{code: codeBackend, text: fmt.Sprintf("%d is no port", number)}
 	case name == "":
 		return number, nil
 	}
 	o := l.v.Get(snapshot.KindService, l.o.Namespace, b.Name)
 	if o == nil {
-		return 0, fmt.Errorf("there is no Service %s/%s whose port could be named %q", l.o.Namespace, b.Name, name)
+		return 0, &fault{code: codePort, text: fmt.Sprintf("there is no Service %s/%s whose port could be named %q", l.o.Namespace, b.Name, name)}
 	}
 	var known []string
 	if s, ok := o.Spec.(*snapshot.Service); ok {
-		if i := slices.IndexFunc(s.Ports, func(p snapshot.ServicePort) bool { return p.Name == name }); i >= 0 {
-			return s.Ports[i].Port, nil
-		}
 		for _, p := range s.Ports {
+			if p.Name == name {
+				return p.Port, nil
+			}
 			known = append(known, fmt.Sprintf("%d %s", p.Port, p.Name))
 		}
 	}
-	return 0, fmt.Errorf("no port of Service %s/%s is named %q; it has %s", l.o.Namespace, b.Name, name, strings.Join(known, ", "))
+	return 0, &fault{code: codePort, text: fmt.Sprintf("no port of Service %s/%s is named %q; it has %s", l.o.Namespace, b.Name, name, strings.Join(known, ", "))}
 }
