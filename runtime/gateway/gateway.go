@@ -110,6 +110,7 @@ type Gateway struct {
 	rebooted chan struct{}               // the bootstrap may have changed
 	fleet    func(context.Context) error // serves Envoys elsewhere; nil without any
 	proving  *proving                    // nil without a validating Envoy
+	receiver *receiver                   // of statistics; nil without a name to look up
 
 	mu         sync.Mutex
 	supervisor *supervisor.Supervisor
@@ -143,6 +144,10 @@ func Run(ctx context.Context, o Options) error {
 	g := &Gateway{
 		options: o, settings: s, log: o.Log, booted: time.Now(), metrics: metrics.New(o.Version),
 		first: make(chan struct{}), answered: make(chan struct{}, 1), save: make(chan uint64, 1), awaited: make(chan uint64, 1), rebooted: make(chan struct{}, 1),
+	}
+	g.receiver = newReceiver(s.StatsdHost, s.Statsd && o.Envoy != "")
+	if s.Statsd && o.Envoy == "" {
+		o.Log.Warn("statsd has no effect: Envoys that others start have bootstraps of their own, which say where statistics go")
 	}
 	if o.Modules != nil {
 		g.metrics.Register(o.Modules.Collector())
@@ -238,6 +243,9 @@ func (g *Gateway) run(ctx context.Context, ads, probes net.Listener, snapshots [
 	part("last good state", g.keepLastGood)
 	part("bootstrap of Envoy", g.followBootstrap)
 	part("version of Envoy", g.askVersion)
+	if g.receiver != nil {
+		part("receiver of statistics", g.followReceiver)
+	}
 	part("proof", g.prove)
 	if m := g.options.Modules; m != nil {
 		part("modules", func(ctx context.Context) error {

@@ -20,7 +20,11 @@ var codeBootstrap = snapshot.NewCode("CH-RUN-001", "Envoy runs with an older boo
 
 // bootstrapOf makes Envoy's bootstrap for a result.
 func (g *Gateway) bootstrapOf(r *translators.Result) ([]byte, error) {
-	b, err := envoy.Bootstrap(g.settings.Bootstrap(r.Program), envoy.BootstrapOptions{ADSAddress: g.at.ADS.String()})
+	base := g.settings.Bootstrap(r.Program)
+	if at := g.receiver.address(); at.IsValid() {
+		base.Statsd = g.settings.SendStatistics(at)
+	}
+	b, err := envoy.Bootstrap(base, envoy.BootstrapOptions{ADSAddress: g.at.ADS.String()})
 	if err != nil {
 		return nil, fmt.Errorf("bootstrap of Envoy: %w", err)
 	}

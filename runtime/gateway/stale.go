@@ -39,6 +39,7 @@ func (g *Gateway) bootstrap(ctx context.Context) ([]byte, error) {
 		return left, nil
 	case <-g.first:
 	}
+	g.receiver.await(ctx)
 	data, err := g.bootstrapOf(g.pipeline.Result())
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -77,6 +78,14 @@ type Settings struct {
 	RequireValidator bool
 	DrainTime        time.Duration
 	ShutdownGrace    time.Duration
+	// Statsd has Envoy send its statistics to StatsdHost, an IP address or a name, over UDP; DogStatsd in Datadog's form, with
+	// the tag StatsdEntityID where it is not "".
+	Statsd         bool
+	DogStatsd      bool
+	StatsdHost     string
+	StatsdPort     int
+	StatsdInterval time.Duration
+	StatsdEntityID string
 
 	ADSAddress string
 	// FleetAddress is where Envoys elsewhere are served xDS, "" for nowhere; the files hold our certificate and key and the
@@ -156,6 +165,13 @@ var definitions = []*Definition{
 	flag("require-validator", "serve nothing that no validating Envoy has judged, in place of a warning", func(s *Settings) *bool { return &s.RequireValidator }),
 	duration("drain-time", "10m", "how long Envoy drains connections of a listener that goes away, and keeps clusters to which nothing leads any more", time.Second, 24*time.Hour, func(s *Settings) *time.Duration { return &s.DrainTime }, Variable{"AMBASSADOR_DRAIN_TIME", seconds}),
 	duration("shutdown-grace", "10s", "how long requests in flight may take at the end, at most drain-time", 0, 24*time.Hour, func(s *Settings) *time.Duration { return &s.ShutdownGrace }),
+
+	flag("statsd", "have Envoy send its statistics to statsd-host over UDP", func(s *Settings) *bool { return &s.Statsd }, Variable{Name: "STATSD_ENABLED"}),
+	flag("dogstatsd", "send statistics in Datadog's form, in which tags travel beside names", func(s *Settings) *bool { return &s.DogStatsd }, Variable{Name: "DOGSTATSD"}),
+	host("statsd-host", "statsd-sink", "IP address or name of the receiver of statistics; a name is looked up at the start and twice a minute", func(s *Settings) *string { return &s.StatsdHost }, "STATSD_HOST"),
+	number("statsd-port", "8125", "UDP port of the receiver of statistics", 1, 65535, func(s *Settings) *int { return &s.StatsdPort }, Variable{Name: "STATSD_PORT"}),
+	duration("statsd-flush-interval", "1s", "time between two transmissions of statistics", time.Millisecond, 299*time.Second, func(s *Settings) *time.Duration { return &s.StatsdInterval }, Variable{"STATSD_FLUSH_INTERVAL", seconds}),
+	text("statsd-entity-id", "", "tag dd.internal.entity_id of Datadog's form", func(s *Settings) *string { return &s.StatsdEntityID }, "DD_ENTITY_ID"),
 
 	loopback("ads-address", "127.0.0.1:8003", "loopback address of the xDS server", func(s *Settings) *string { return &s.ADSAddress }),
 	optionalHostPort("fleet-address", "network address on which Envoys elsewhere are served xDS over mutual TLS; none without it", func(s *Settings) *string { return &s.FleetAddress }),
@@ -237,6 +253,28 @@ func prefix(name, usage string, at func(*Settings) *netip.Prefix, env ...string)
 		return nil
 	}}
 }
+
+// host is an IP address or a name (RFC 1123, section 2.1).
+func host(name, def, usage string, at func(*Settings) *string, env ...string) *Definition {
+	want := "an IP address such as 10.0.0.7, or a host name such as statsd.monitoring, without scheme or port"
+	return &Definition{Name: name, Default: def, Usage: usage, Want: want, Environment: plain(env), read: func(s *Settings, v string) error {
+		if a, err := netip.ParseAddr(v); err == nil {
+			if a.Zone() != "" {
+				return fmt.Errorf("has a zone")
+			}
+			*at(s) = v
+			return nil
+		}
+		if len(v) > 253 || !hostName.MatchString(v) {
+			return fmt.Errorf("is neither an IP address nor a host name")
+		}
+		*at(s) = v
+		return nil
+	}}
+}
+
+// hostName takes what DNS takes in practice, underscores included; the last label is no number, or it would be an address gone wrong.
+var hostName = regexp.MustCompile(`^(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.?$`)
 
 func hostPort(name, def, usage string, at func(*Settings) *string) *Definition {
 	return &Definition{Name: name, Default: def, Usage: usage, Want: "an IP address and port such as 127.0.0.1:8003", read: func(s *Settings, v string) error {

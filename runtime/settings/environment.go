@@ -15,8 +15,6 @@ var withoutEffect = map[string]string{
 	"AMBASSADOR_FORCE_SECRET_VALIDATION":     "Secrets are always checked",
 	"AMBASSADOR_READY_LOG":                   "the ready listener has no access log",
 	"DIAGD_ONLY":                             "there is no second process; use `chancery serve --envoy none`",
-	"DOGSTATSD":                              "statistics are at /metrics, for Prometheus",
-	"STATSD_ENABLED":                         "statistics are at /metrics, for Prometheus",
 	"AMBASSADOR_AMBEX_NO_RATELIMIT":          "there is no memory-based rate limit to switch off",
 	"AMBASSADOR_AMBEX_SNAPSHOT_COUNT":        "no snapshots are dumped",
 	"AMBASSADOR_SNAPSHOT_COUNT":              "no snapshots are dumped",

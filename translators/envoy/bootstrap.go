@@ -123,6 +123,11 @@ func baseBootstrap(b *ir.Bootstrap, o BootstrapOptions) (*bootstrapv3.Bootstrap,
 		}
 		out.StaticResources.Listeners = []*listenerv3.Listener{ready}
 	}
+	if b.Statsd != nil {
+		if err := sendStatistics(out, b.Statsd); err != nil {
+			return nil, err
+		}
+	}
 	return out, nil
 }
 

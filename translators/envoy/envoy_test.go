@@ -6,7 +6,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
+
+	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
 // findEnvoy returns the path of an Envoy; the test is skipped without one, except in CI.
@@ -63,6 +66,30 @@ func TestEnvoyTakesEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	validate(t, text.Bytes())
+}
+
+// TestEnvoyTakesStatsd: both forms of statistics, to both families, and nothing where Envoy would have to look up a name.
+func TestEnvoyTakesStatsd(t *testing.T) {
+	for _, to := range []*ir.Statsd{
+		{Address: "192.0.2.1", Port: 8125, FlushMillis: 1500}, {Address: "2001:db8::1", Port: 1},
+		{Address: "192.0.2.1", Port: 65535, Datadog: true, EntityID: "pod-1"}, {Address: "192.0.2.1", Port: 8125, Datadog: true},
+	} {
+		b, err := Bootstrap(&ir.Bootstrap{Statsd: to}, BootstrapOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (to.EntityID != "") != (b.StatsConfig != nil) || (to.FlushMillis > 0) != (b.StatsFlushInterval != nil) || len(b.StatsSinks) != 1 {
+			t.Errorf("%+v becomes %v", to, b)
+		}
+		var text bytes.Buffer
+		if err := WriteBootstrap(&text, b); err != nil {
+			t.Fatal(err)
+		}
+		validate(t, text.Bytes())
+	}
+	if _, err := Bootstrap(&ir.Bootstrap{Statsd: &ir.Statsd{Address: "statsd-sink", Port: 8125}}, BootstrapOptions{}); err == nil || !strings.Contains(err.Error(), `"statsd-sink" is no IP address`) {
+		t.Errorf("a name: %v", err)
+	}
 }
 
 func TestEnvoyTakesBootstrap(t *testing.T) {

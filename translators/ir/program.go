@@ -42,7 +42,22 @@ type Bootstrap struct {
 	LocalDiagnostics bool `json:"localDiagnostics,omitempty"`
 	// Runtime are further entries of the static runtime layer.
 	Runtime map[string]any `json:"runtime,omitempty"`
-	Origins []Origin       `json:"origins,omitempty"`
+	// Statsd is where Envoy sends its statistics; nil for nowhere.
+	Statsd  *Statsd  `json:"statsd,omitempty"`
+	Origins []Origin `json:"origins,omitempty"`
+}
+
+// Statsd is a receiver of statistics over UDP.
+type Statsd struct {
+	// Address is an IP address: Envoy looks up no names here.
+	Address string `json:"address"`
+	Port    uint32 `json:"port"`
+	// FlushMillis is the time between two transmissions; 0 means Envoy's default.
+	FlushMillis int64 `json:"flushMillis,omitempty"`
+	// Datadog sends DogStatsD's form, in which tags travel beside names.
+	Datadog bool `json:"datadog,omitempty"`
+	// EntityID is the tag dd.internal.entity_id of Datadog's form; "" for none.
+	EntityID string `json:"entityId,omitempty"`
 }
 
 // Listener is one address that Envoy listens on.
