@@ -79,10 +79,16 @@ func outcomes(tr simulator.Trace, path bool) string {
 		var s string
 		switch o.Kind {
 		case simulator.Forwarded, simulator.Proxied:
-			for _, c := range o.Clusters {
+			for i, c := range o.Clusters {
 				_, target, dns := strings.Cut(c.Target, "://")
 				if !dns {
 					_, target, _ = strings.Cut(c.Target, " to ")
+				}
+				if i > 0 {
+					s += " or "
+				}
+				if len(o.Clusters) > 1 {
+					s += fmt.Sprintf("%.4g%% ", c.Share)
 				}
 				s += target
 			}
@@ -176,10 +182,44 @@ func describe(r *translators.Result) string {
 	for _, e := range p.EndpointSets {
 		w("endpoints %s %v", e.Name, e.Endpoints)
 	}
+	for _, s := range r.Statuses {
+		w("status %s", s.Object)
+		w("  %s", strings.Join(append(conditions(s.Conditions), addresses(s.Addresses)...), ", "))
+		for _, l := range s.Listeners {
+			kinds := make([]string, len(l.SupportedKinds))
+			for i, k := range l.SupportedKinds {
+				kinds[i] = k.Kind
+			}
+			w("  listener %s %v routes %d: %s", l.Name, kinds, l.AttachedRoutes, strings.Join(conditions(l.Conditions), ", "))
+		}
+		for _, p := range s.Parents {
+			w("  at %s%s%v: %s", p.Parent.Ref(), flagged(p.Parent.SectionName != "", " "+p.Parent.SectionName)+" ", p.Attached, strings.Join(conditions(p.Conditions), ", "))
+		}
+	}
 	for _, s := range p.Secrets {
 		w("secret %s%s%s from %v", s.Name, flagged(len(s.Certificate) > 0, " certificate"), flagged(len(s.CA) > 0, " trust"), s.Origins)
 	}
 	return b.String()
+}
+
+// conditions renders conditions by their reasons; one that is false has a "not" before it.
+func conditions(all []ir.Condition) []string {
+	out := make([]string, len(all))
+	for i, c := range all {
+		out[i] = flagged(!c.True, "not ") + c.Type
+		if c.Reason != c.Type {
+			out[i] += " (" + c.Reason + ")"
+		}
+	}
+	return out
+}
+
+func addresses(all []ir.StatusAddress) []string {
+	out := make([]string, len(all))
+	for i, a := range all {
+		out[i] = "address " + a.Value
+	}
+	return out
 }
 
 func flagged(b bool, s string) string {

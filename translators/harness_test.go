@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"math/big"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -33,7 +34,7 @@ var pairs = sync.OnceValue(func() [2]pair {
 		if err != nil {
 			panic(err)
 		}
-		t := &x509.Certificate{SerialNumber: big.NewInt(int64(i + 1)), Subject: pkix.Name{CommonName: "*.example.com"}, DNSNames: []string{"*.example.com", "example.com"},
+		t := &x509.Certificate{SerialNumber: big.NewInt(int64(i + 1)), Subject: pkix.Name{CommonName: "*.example.com"}, DNSNames: [][]string{{"*.example.com", "example.com"}, {"*.example.net", "example.net"}}[i],
 			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(240 * time.Hour), IsCA: true, BasicConstraintsValid: true}
 		der, err := x509.CreateCertificate(rand.Reader, t, t, &key.PublicKey, key)
 		if err != nil {
@@ -51,10 +52,14 @@ var pairs = sync.OnceValue(func() [2]pair {
 	return out
 })
 
-// withKeys fills in the certificates that an input names: $CERT with $KEY, and $CERT2 with $KEY2.
+// withKeys fills in the certificates that an input names: $CERT with $KEY, and $CERT2 with $KEY2; $PEM is the first as plain text.
 func withKeys(text string) string {
 	p := pairs()
-	return strings.NewReplacer("$CERT2", p[1].cert, "$KEY2", p[1].key, "$CERT", p[0].cert, "$KEY", p[0].key).Replace(text)
+	plain, err := base64.StdEncoding.DecodeString(p[0].cert)
+	if err != nil {
+		panic(err)
+	}
+	return strings.NewReplacer("$PEM", strconv.Quote(string(plain)), "$CERT2", p[1].cert, "$KEY2", p[1].key, "$CERT", p[0].cert, "$KEY", p[0].key).Replace(text)
 }
 
 // parse decodes manifests, those in annotations included.
