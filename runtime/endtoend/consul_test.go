@@ -65,7 +65,7 @@ func TestConsul(t *testing.T) {
 			object("TLSContext", "ctx", `sni: web, ca_secret: web`),
 			fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: web, namespace: app}\nstringData: {ca.crt: %q}\n", ca.pem()),
 			object("Mapping", "web", `hostname: "*", prefix: /web/, service: web, resolver: dc, load_balancer: {policy: round_robin}`),
-			object("Mapping", "node", `hostname: "*", prefix: /node/, service: node, resolver: dc`),
+			object("Mapping", "node", `hostname: "*", prefix: /node/, service: node, resolver: dc, timeout_ms: 20000`),
 			object("Mapping", "safe", `hostname: "*", prefix: /safe/, service: safe, resolver: dc, tls: ctx`),
 			object("Mapping", "none", `hostname: "*", prefix: /none/, service: none, resolver: dc`),
 			object("TCPMapping", "raw", fmt.Sprintf(`port: %d, service: raw, resolver: dc`, tcp))),
@@ -88,7 +88,7 @@ func TestConsul(t *testing.T) {
 	}
 
 	compiles, fast := g.metric("chancery_compiles_total"), g.metric("chancery_endpoint_updates_total")
-	p := &probe{name: "node", url: url + "/node/y", backend: "a", path: "/y", client: &http.Client{Timeout: 20 * time.Second}}
+	p := &probe{name: "node", url: url + "/node/y", backend: "a", path: "/y", client: &http.Client{Timeout: time.Minute}}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var running sync.WaitGroup

@@ -71,7 +71,7 @@ func TestEdits(t *testing.T) {
 		return fmt.Sprintf("apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: eds-1, namespace: app, labels: {kubernetes.io/service-name: eds}}\naddressType: IPv4\nports: [{port: %d}]\nendpoints: [{addresses: [127.0.0.1]}]\n", port)
 	}
 	mapping := func(name, host, path, to string) string {
-		return object("Mapping", name, fmt.Sprintf(`hostname: "%s", prefix: %s, service: "127.0.0.1:%d"`, host, path, backends[to].port))
+		return object("Mapping", name, fmt.Sprintf(`hostname: "%s", prefix: %s, service: "127.0.0.1:%d", timeout_ms: 20000`, host, path, backends[to].port))
 	}
 	g := start(t, map[string]string{
 		"listeners.yaml": join(object("Listener", "clear", fmt.Sprintf("port: %d, protocol: HTTP, securityModel: XFP, hostBinding: {namespace: {from: ALL}}", clear)),
@@ -95,7 +95,7 @@ func TestEdits(t *testing.T) {
 		{name: "new TLS connections", url: tlsURL + "/still/y", host: "tls.example.com", backend: "b", path: "/y", client: &http.Client{Transport: &http.Transport{TLSClientConfig: insecure.Clone(), DisableKeepAlives: true}}},
 	}
 	for _, p := range probes {
-		p.client.Timeout = 20 * time.Second
+		p.client.Timeout = time.Minute
 		eventually(t, p.name+" is answered", func() bool { return p.once() == "" })
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -266,7 +266,7 @@ func websocket(t *testing.T, port int, host, path string) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", path, host)
 	r := bufio.NewReader(c)
 	line, err := r.ReadString('\n')

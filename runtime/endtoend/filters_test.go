@@ -195,9 +195,9 @@ func TestAuthenticationWhileItChanges(t *testing.T) {
 	auth := func(at *guard, timeout int) string {
 		return object("AuthService", "auth", fmt.Sprintf(`auth_service: "127.0.0.1:%d", allowed_request_headers: [X-Token], timeout_ms: %d`, at.port, timeout))
 	}
-	g := start(t, map[string]string{"auth.yaml": auth(guards[0], 5000), "all.yaml": join(clearListener(clear),
+	g := start(t, map[string]string{"auth.yaml": auth(guards[0], 60000), "all.yaml": join(clearListener(clear),
 		object("Host", "web", "hostname: web.example.com, requestPolicy: {insecure: {action: Route}}"),
-		object("Mapping", "all", fmt.Sprintf(`hostname: "*", prefix: /, service: "127.0.0.1:%d"`, app.port)))})
+		object("Mapping", "all", fmt.Sprintf(`hostname: "*", prefix: /, timeout_ms: 60000, service: "127.0.0.1:%d"`, app.port)))})
 	stop := make(chan struct{})
 	var traffic sync.WaitGroup
 	for token, want := range map[string]int{"good": 200, "bad": 401} {
@@ -221,13 +221,13 @@ func TestAuthenticationWhileItChanges(t *testing.T) {
 	updates := func() int { return g.stat("listener_manager.listener_in_place_updated") }
 	for i := 1; i <= 10; i++ {
 		before := updates()
-		g.write("auth.yaml", auth(guards[0], 5000+i))
+		g.write("auth.yaml", auth(guards[0], 60000+i))
 		eventually(t, "the edit is in force", func() bool { return updates() > before })
 	}
 	for i := 1; i <= 20; i++ {
 		at := guards[i%2]
 		before, _ := at.count()
-		g.write("auth.yaml", auth(at, 5000))
+		g.write("auth.yaml", auth(at, 60000))
 		eventually(t, "the other is asked", func() bool { n, _ := at.count(); return n > before })
 	}
 	close(stop)
@@ -303,8 +303,8 @@ func TestServicesOverGRPC(t *testing.T) {
 	start(t, map[string]string{"all.yaml": join(clearListener(clear),
 		object("Host", "web", "hostname: web.example.com, requestPolicy: {insecure: {action: Route}}"),
 		object("Module", "ambassador", "config: {default_labels: {ambassador: {defaults: [{generic_key: {value: edge}}]}}}"),
-		object("AuthService", "auth", "proto: grpc, protocol_version: v3, auth_service: "+service),
-		object("RateLimitService", "limits", "protocol_version: v3, timeout_ms: 5000, service: "+service),
+		object("AuthService", "auth", "proto: grpc, protocol_version: v3, timeout_ms: 60000, auth_service: "+service),
+		object("RateLimitService", "limits", "protocol_version: v3, timeout_ms: 60000, service: "+service),
 		object("LogService", "log", "driver: http, driver_config: {additional_log_headers: [{header_name: X-Tenant}]}, protocol_version: v3, flush_interval_time: 1, flush_interval_byte_size: 1, service: "+service),
 		object("Mapping", "closed", `hostname: "*", prefix: /closed/, rewrite: "", service: `+at),
 		object("Mapping", "vouched", `hostname: "*", prefix: /vouched/, rewrite: "", auth_context_extensions: {vouched: "yes"}, service: `+at),
@@ -323,7 +323,7 @@ func TestServicesOverGRPC(t *testing.T) {
 		select {
 		case got := <-j.logged:
 			equal(t, "log", got, c.path+" "+c.tenant)
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Error("nothing is logged")
 		}
 	}

@@ -65,7 +65,7 @@ func (x *buffer) String() string {
 
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("never came about: %s", what)
 		}
@@ -97,7 +97,7 @@ func start(t testing.TB, files map[string]string, more ...string) *gateway {
 		cancel()
 		select {
 		case <-g.code:
-		case <-time.After(60 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Error("the program does not end")
 		}
 		if t.Failed() {
@@ -242,7 +242,7 @@ func ask(t testing.TB, method, url, host string, config *tls.Config, headers ...
 	}
 	tr := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}
 	defer tr.CloseIdleConnections()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {

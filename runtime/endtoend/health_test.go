@@ -71,7 +71,7 @@ func TestAliveAndReady(t *testing.T) {
 	go func() {
 		g.code <- command.Run(ctx, []string{"chancery", "serve", g.dir, "--bind-address", "127.0.0.1", "--health-address", "127.0.0.1", "--health-port", strconv.Itoa(g.health),
 			"--admin-port", strconv.Itoa(g.admin), "--ready-port", strconv.Itoa(p[3]), "--ads-address", "127.0.0.1:0", "--envoy-concurrency", "1", "--envoy", script,
-			"--drain-time", "20s", "--shutdown-grace", "8s", "--state-dir", t.TempDir()}, strings.NewReader(""), io.Discard, g.log)
+			"--drain-time", "60s", "--shutdown-grace", "50s", "--state-dir", t.TempDir()}, strings.NewReader(""), io.Discard, g.log)
 	}()
 	is := func(alive, ready int, why string) func() bool {
 		return func() bool {
@@ -86,7 +86,8 @@ func TestAliveAndReady(t *testing.T) {
 	}
 	eventually(t, "ready", is(200, 200, "are ready"))
 
-	pid := g.envoyPID()
+	pid := 0
+	eventually(t, "Envoy's process is told of", func() bool { pid = g.envoyPID(); return pid > 0 })
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func TestAliveAndReady(t *testing.T) {
 		if status != 200 {
 			t.Errorf("the request in flight: %d", status)
 		}
-	case <-time.After(60 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Error("the request in flight never ends")
 	}
 	select {
@@ -168,7 +169,7 @@ func TestAliveAndReady(t *testing.T) {
 		if code != 0 {
 			t.Errorf("the program ends with %d", code)
 		}
-	case <-time.After(60 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("the program does not end")
 	}
 	if text := g.log.String(); strings.Contains(text, "it is killed") {

@@ -65,7 +65,7 @@ func TestModules(t *testing.T) {
 	g := start(t, map[string]string{"base.yaml": join(
 		object("Listener", "l", fmt.Sprintf("port: %d, protocol: HTTP, securityModel: XFP, hostBinding: {namespace: {from: ALL}}", port)),
 		object("Host", "h", `hostname: "*", requestPolicy: {insecure: {action: Route}}`),
-		strings.Replace(object("Mapping", "m", fmt.Sprintf(`hostname: "*", prefix: /, service: "127.0.0.1:%d"`, b.port)), "metadata: {", "metadata: {labels: {team: red}, ", 1),
+		strings.Replace(object("Mapping", "m", fmt.Sprintf(`hostname: "*", prefix: /, service: "127.0.0.1:%d", timeout_ms: 20000`, b.port)), "metadata: {", "metadata: {labels: {team: red}, ", 1),
 		"apiVersion: pages.example.com/v1\nkind: MaintenancePage\nmetadata: {name: noon, namespace: default}\nspec: {hostname: \"*\", prefix: /closed/, body: Back at noon.}",
 	)}, "--modules", dir)
 	url := fmt.Sprintf("http://127.0.0.1:%d", port)

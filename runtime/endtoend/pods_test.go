@@ -76,7 +76,7 @@ func TestPodsComeAndGo(t *testing.T) {
 			born(i)
 		}
 		files["service-"+name(i)+".yaml"] = fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: %s, namespace: app}\nspec: {ports: [{port: 80}]}\n", name(i))
-		files["mapping-"+name(i)+".yaml"] = object("Mapping", name(i), fmt.Sprintf(`hostname: "*", prefix: /%[1]s/, resolver: endpoint, service: %[1]s`, name(i)))
+		files["mapping-"+name(i)+".yaml"] = object("Mapping", name(i), fmt.Sprintf(`hostname: "*", prefix: /%[1]s/, resolver: endpoint, service: %[1]s, timeout_ms: 20000`, name(i)))
 		files["slice-"+name(i)+".yaml"] = slice(i, alive[i])
 	}
 	g := start(t, files)
@@ -86,7 +86,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	var probes []*probe
 	for i := range services {
 		p := &probe{name: name(i), url: fmt.Sprintf("http://127.0.0.1:%d/%s/x", ports[0], name(i)), host: "any.example.com", backend: name(i), path: "/x",
-			client: &http.Client{Transport: &http.Transport{DisableKeepAlives: i%4 == 0}, Timeout: 20 * time.Second}}
+			client: &http.Client{Transport: &http.Transport{DisableKeepAlives: i%4 == 0}, Timeout: time.Minute}}
 		probes = append(probes, p)
 		eventually(t, p.name+" is answered", func() bool { return p.once() == "" })
 	}
@@ -95,6 +95,17 @@ func TestPodsComeAndGo(t *testing.T) {
 		running.Go(func() { p.run(ctx) })
 	}
 	dice := rand.New(rand.NewPCG(5, 6))
+	var asking sync.Mutex
+	var clusters string // what Envoy knows
+	var known time.Time
+	listed := func(p *pod) bool {
+		asking.Lock()
+		defer asking.Unlock()
+		if time.Since(known) > 200*time.Millisecond {
+			clusters, known = g.envoy("/clusters"), time.Now()
+		}
+		return clusters == "" || strings.Contains(clusters, fmt.Sprintf("::%s:%d::", p.address, ports[1]))
+	}
 	begun, steps := time.Now(), 0
 	for turn := time.NewTicker(every); time.Since(begun) < length; <-turn.C {
 		i := dice.IntN(services)
@@ -104,8 +115,9 @@ func TestPodsComeAndGo(t *testing.T) {
 		g.write("slice-"+name(i)+".yaml", slice(i, alive[i]))
 		old = append(old, gone)
 		steps++
-		leaving.Go(func() { // as a kubelet does it: the pod serves on for a while
+		leaving.Go(func() { // as a kubelet does it: the pod serves on for a while, here until Envoy knows that it goes
 			time.Sleep(2 * time.Second)
+			eventually(t, "the pod is left alone", func() bool { return !listed(gone) })
 			gone.server.Shutdown(context.Background())
 		})
 	}
@@ -146,6 +158,9 @@ func TestPodsComeAndGo(t *testing.T) {
 	}
 	for _, p := range probes {
 		asked += p.asked.Load()
+	}
+	if len(met) == 0 {
+		t.Fatal("none of those that went was ever asked")
 	}
 	slices.Sort(met)
 	t.Logf("%d pods came and went in %s (%.0f a minute), %d requests; from a pod's birth to its first request: half within %s, 99 of 100 within %s",

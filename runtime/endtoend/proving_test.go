@@ -235,7 +235,8 @@ func TestValidatorAbsent(t *testing.T) {
 			if err := os.WriteFile(broken, nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			pid := m.validator()
+			pid := 0
+			eventually(t, "the validator's process is told of", func() bool { pid = m.validator(); return pid > 0 })
 			syscall.Kill(pid, syscall.SIGKILL) // may be gone
 			eventually(t, "the validator is gone", func() bool { return m.validator() != pid })
 			m.write("new.yaml", mapping("new", "good"))

@@ -26,7 +26,7 @@ func TestHotRestart(t *testing.T) {
 	files := map[string]string{
 		"base.yaml": join(object("Listener", "l", fmt.Sprintf("port: %d, protocol: HTTP, securityModel: XFP, hostBinding: {namespace: {from: ALL}}", port)),
 			object("Host", "h", `hostname: "*", requestPolicy: {insecure: {action: Route}}`),
-			object("Mapping", "m", fmt.Sprintf(`hostname: "*", prefix: /, service: "127.0.0.1:%d"`, b.port))),
+			object("Mapping", "m", fmt.Sprintf(`hostname: "*", prefix: /, service: "127.0.0.1:%d", timeout_ms: 20000`, b.port))),
 		"module.yaml": module(300),
 	}
 	traffic := func(ctx context.Context, wait *sync.WaitGroup) []*probe {
@@ -51,7 +51,7 @@ func TestHotRestart(t *testing.T) {
 		eventually(t, "the finding is gone", func() bool { return g.finding("CH-RUN-001", "Module/ambassador") == "" })
 	})
 	t.Run("hot", func(t *testing.T) {
-		g := start(t, files, "--envoy-base-id", fmt.Sprint(30_000+os.Getpid()%10_000), "--drain-time", "3s")
+		g := start(t, files, "--envoy-base-id", fmt.Sprint(30_000+os.Getpid()%10_000), "--drain-time", "6s")
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		var running sync.WaitGroup

@@ -54,7 +54,7 @@ func TestRealEnvoyIsRestartedHot(t *testing.T) {
 	var out log
 	dir := t.TempDir()
 	s := New(Options{Path: path, Bootstrap: content("0"), Dir: dir, AdminAddress: fmt.Sprintf("127.0.0.1:%d", admin), Concurrency: 2, BaseID: 10_000 + os.Getpid()%10_000,
-		LogLevel: "info", DrainTime: 4 * time.Second, Grace: time.Second, PauseMin: time.Millisecond, Log: out.logger(), Stdout: io.Discard})
+		LogLevel: "info", DrainTime: 10 * time.Second, Grace: time.Second, PauseMin: time.Millisecond, Log: out.logger(), Stdout: io.Discard})
 	end := run(t, s)
 	url := fmt.Sprintf("http://127.0.0.1:%d/", front)
 	get := func(c *http.Client, path string) (mark string, err error) {
@@ -69,7 +69,7 @@ func TestRealEnvoyIsRestartedHot(t *testing.T) {
 		}
 		return r.Header.Get("X-Mark"), nil
 	}
-	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
 	answered := func(mark string) func() bool {
 		return func() bool { got, err := get(fresh, ""); return err == nil && got == mark }
 	}
@@ -89,7 +89,7 @@ func TestRealEnvoyIsRestartedHot(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var traffic sync.WaitGroup
-	for _, c := range []*http.Client{fresh, {Transport: &http.Transport{}, Timeout: 20 * time.Second}} {
+	for _, c := range []*http.Client{fresh, {Transport: &http.Transport{}, Timeout: time.Minute}} {
 		for range 2 {
 			traffic.Go(func() {
 				for ctx.Err() == nil {
@@ -133,7 +133,11 @@ func TestRealEnvoyIsRestartedHot(t *testing.T) {
 	}
 	t.Logf("%d requests over two hot restarts", asked.Load())
 
-	if err := syscall.Kill(s.Status().PID, syscall.SIGKILL); err != nil {
+	last := s.Status().PID
+	if last <= 0 {
+		t.Fatalf("status %+v", s.Status())
+	}
+	if err := syscall.Kill(last, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "another one starts from nothing", func() bool { st := s.Status(); return st.Restarts == 1 && st.Epoch == 0 && answered("2")() })

@@ -76,7 +76,7 @@ func TestMurder(t *testing.T) {
 		var killer sync.WaitGroup
 		killer.Go(func() { // once a judgement: what is killed twice while it is alone with Envoy is guilty
 			time.Sleep(time.Duration(round) * 20 * time.Millisecond)
-			if pid := v.Status().PID; pid != 0 {
+			if pid := v.Status().PID; pid > 0 {
 				syscall.Kill(pid, syscall.SIGKILL) // may be gone
 			}
 		})
@@ -94,7 +94,9 @@ func TestMurder(t *testing.T) {
 	if s := v.Status(); s.Deaths == 0 {
 		t.Errorf("nothing died: %+v", s)
 	}
-	syscall.Kill(v.Status().PID, syscall.SIGKILL) // may be gone
+	if pid := v.Status().PID; pid > 0 {
+		syscall.Kill(pid, syscall.SIGKILL) // may be gone
+	}
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if s := v.Status(); s.Running && v.child != nil && s.Starts > s.Deaths {
 			break // an idle one is replaced without being asked for
@@ -228,6 +230,9 @@ func TestMetrics(t *testing.T) {
 		t.Error("the time stands still")
 	}
 	old := v.Status().PID
+	if old <= 0 {
+		t.Fatalf("none runs: %+v", v.Status())
+	}
 	syscall.Kill(old, syscall.SIGKILL) // may be gone
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		if s := v.Status(); s.Running && s.PID != old {
