@@ -8,15 +8,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/snapshot/api"
+	"github.com/chancery-gateway/chancery/translators/gatewayapi"
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
 // composeGateway returns the merge patch of the status of an object of Gateway API. turned tells that the object went from
 // good to bad or back, or is bad from the start.
-func composeGateway(o *unstructured.Unstructured, want Outcome, now time.Time) (patch map[string]any, turned, needed bool) {
+func composeGateway(o *unstructured.Unstructured, c composer) (patch map[string]any, turned, needed bool) {
 	before, _ := o.Object["status"].(map[string]any)
-	c := composer{want: want, now: now}
-	status := map[string]any{}
+	want, status := c.want, map[string]any{}
 	switch kind := o.GetKind(); {
 	case kind == "GatewayClass":
 		status["conditions"] = c.conditions(before, c.wanted(kind))
@@ -30,7 +32,7 @@ func composeGateway(o *unstructured.Unstructured, want Outcome, now time.Time) (
 		}
 		status["listeners"] = c.listeners(before)
 		if kind == "Gateway" {
-			status["addresses"] = c.addresses()
+			status["addresses"], status["attachedListenerSets"] = c.addresses(), want.Status.ListenerSets
 		}
 	default:
 		field, ref := "parents", "parentRef"
@@ -50,8 +52,29 @@ func composeGateway(o *unstructured.Unstructured, want Outcome, now time.Time) (
 
 // composer makes the parts of one status.
 type composer struct {
-	want Outcome
-	now  time.Time
+	want     Outcome
+	now      time.Time
+	snapshot *snapshot.Snapshot
+	id       string
+	// namespace is the object's own.
+	namespace string
+}
+
+// others reports whether an entry about a parent is that of another controller, or of another installation.
+func (c composer) others(controllerName string, ref any) bool {
+	if !slices.Contains(gatewayapi.Controllers, controllerName) {
+		return true
+	}
+	m, _ := ref.(map[string]any)
+	field := func(name, absent string) string {
+		if value, _ := m[name].(string); value != "" {
+			return value
+		}
+		return absent
+	}
+	k := snapshot.GroupKind{Group: field("group", gatewayGroup), Kind: field("kind", "Gateway")}
+	_, another := controller(c.snapshot, c.snapshot.Get(k, field("namespace", c.namespace), field("name", "")), c.id)
+	return another
 }
 
 // conditions returns the wanted ones, with the times of those that stay, behind those of others.
@@ -73,11 +96,11 @@ func (c composer) conditions(before map[string]any, want []ir.Condition) []metav
 // wanted returns the conditions of a GatewayClass, Gateway or ListenerSet as a whole.
 func (c composer) wanted(kind string) []ir.Condition {
 	switch {
-	case c.want.Status != nil && kind == kindGatewayClass.Kind:
+	case c.want.Status != nil && kind == api.KindGatewayClass.Kind:
 		return c.want.Status.Conditions
 	case c.want.Status != nil:
 		return c.heard(c.want.Status.Conditions, kind)
-	case kind == kindGatewayClass.Kind:
+	case kind == api.KindGatewayClass.Kind:
 		return []ir.Condition{{Type: accepted, Reason: "Invalid", Message: c.want.Fault}}
 	}
 	return []ir.Condition{{Type: accepted, Reason: "Invalid", Message: c.want.Fault}, {Type: programmed, Reason: "Invalid", Message: c.want.Fault}}
@@ -168,11 +191,7 @@ func (c composer) parents(before map[string]any, field, refField string) []any {
 	fresh := map[entry]map[string]any{}
 	var order []entry
 	for _, p := range want {
-		controller := p.Controller
-		if controller == "" {
-			controller = gatewayControllers[0]
-		}
-		m := map[string]any{"controllerName": controller, refField: parentRef(p.Parent)}
+		m := map[string]any{"controllerName": p.Controller, refField: parentRef(p.Parent)}
 		e := key(m)
 		if fresh[e] == nil {
 			order = append(order, e)
@@ -186,7 +205,7 @@ func (c composer) parents(before map[string]any, field, refField string) []any {
 		m, _ := is.(map[string]any)
 		e := key(m)
 		switch now := fresh[e]; {
-		case !slices.Contains(gatewayControllers, e.controller):
+		case c.others(e.controller, m[refField]):
 			out = append(out, is)
 		case now != nil:
 			now["conditions"] = c.conditions(m, c.answered(now["conditions"].([]ir.Condition)))
@@ -246,7 +265,7 @@ func faultOf(status any) string {
 		list, _ := m[field].([]any)
 		for _, is := range list {
 			entry, _ := is.(map[string]any)
-			if controller, _ := entry["controllerName"].(string); !slices.Contains(gatewayControllers, controller) {
+			if controller, _ := entry["controllerName"].(string); !slices.Contains(gatewayapi.Controllers, controller) {
 				continue
 			}
 			if text := bad(entry); text != "" {

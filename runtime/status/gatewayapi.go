@@ -6,32 +6,36 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+
 	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/snapshot/api"
+	"github.com/chancery-gateway/chancery/translators/gatewayapi"
 )
 
-const gatewayGroup = "gateway.networking.k8s.io"
-
-func gatewayKind(name string) snapshot.GroupKind {
-	return snapshot.GroupKind{Group: gatewayGroup, Kind: name}
-}
-
-var kindGatewayClass = gatewayKind("GatewayClass")
+const gatewayGroup = gw.GroupName
 
 // gatewayKinds are those of Gateway API whose status is written.
 var gatewayKinds = []kind{
-	{kindGatewayClass, "gatewayclasses", "v1"},
-	{gatewayKind("Gateway"), "gateways", "v1"},
-	{gatewayKind("ListenerSet"), "listenersets", "v1"},
-	{gatewayKind("HTTPRoute"), "httproutes", "v1"},
-	{gatewayKind("GRPCRoute"), "grpcroutes", "v1"},
-	{gatewayKind("TLSRoute"), "tlsroutes", "v1"},
-	{gatewayKind("TCPRoute"), "tcproutes", "v1"},
-	{gatewayKind("UDPRoute"), "udproutes", "v1"},
-	{gatewayKind("BackendTLSPolicy"), "backendtlspolicies", "v1"},
+	{api.KindGatewayClass, "gatewayclasses", "v1"},
+	{api.KindGateway, "gateways", "v1"},
+	{api.KindListenerSet, "listenersets", "v1"},
+	{api.KindHTTPRoute, "httproutes", "v1"},
+	{api.KindGRPCRoute, "grpcroutes", "v1"},
+	{api.KindTLSRoute, "tlsroutes", "v1"},
+	{api.KindTCPRoute, "tcproutes", "v1"},
+	{api.KindUDPRoute, "udproutes", "v1"},
+	{api.KindBackendTLSPolicy, "backendtlspolicies", "v1"},
 }
 
-// gatewayControllers are the names under which a GatewayClass is ours; the first is our own.
-var gatewayControllers = []string{"chancery.dev/gateway-controller", "getambassador.io/gateway-controller"}
+// features are those of Gateway API that a GatewayClass of ours is said to support, JSON.
+var features = func() string {
+	var all []any
+	for _, f := range gatewayapi.Features {
+		all = append(all, map[string]any{"name": f})
+	}
+	return text(all)
+}()
 
 // gatewayConditions are the types of conditions that a controller of Gateway API writes; those of others stay.
 // Source: Gateway API, package apis/v1.
@@ -45,7 +49,7 @@ const patience = 3 * time.Second
 
 // gateways returns what there is to say about each object of Gateway API: of routes and policies about those too that are none
 // of ours, nothing of ours is to be said there. waiting are those whose present form no Envoy has answered yet.
-func gateways(o Observation, features, addresses string) (out map[snapshot.Ref]Outcome, waiting map[snapshot.Ref]bool) {
+func gateways(o Observation, id, addresses string) (out map[snapshot.Ref]Outcome, waiting map[snapshot.Ref]bool) {
 	out, waiting = map[snapshot.Ref]Outcome{}, map[snapshot.Ref]bool{}
 	for _, k := range gatewayKinds[3:] {
 		for object := range o.Snapshot.List(k.GroupKind) {
@@ -63,7 +67,7 @@ func gateways(o Observation, features, addresses string) (out map[snapshot.Ref]O
 			answered = answered[1:]
 		}
 		switch {
-		case r.GroupKind() == kindGatewayClass:
+		case r.GroupKind() == api.KindGatewayClass:
 			is.Programmed, is.Addresses = true, features
 		case len(answered) > 0 && answered[0] == s:
 			is.Programmed = true
@@ -93,7 +97,7 @@ func gateways(o Observation, features, addresses string) (out map[snapshot.Ref]O
 		if object == nil {
 			continue
 		}
-		if parents, ours := untranslated(o.Snapshot, object); ours { // a policy refused it, for example
+		if parents, ours := untranslated(o.Snapshot, object, id); ours { // a policy refused it, for example
 			out[d.Object] = Outcome{APIVersion: object.APIVersion, UID: object.UID, Generation: object.Generation,
 				Parents: parents, Fault: join(is.Fault, sentence(d))}
 		}

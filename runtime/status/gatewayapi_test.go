@@ -17,6 +17,7 @@ import (
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/snapshot/kube"
 	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
+	"github.com/chancery-gateway/chancery/translators/gatewayapi"
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
@@ -39,7 +40,7 @@ func newGatewayBed(t *testing.T, o status.Options) *gatewayBed {
 	c, client, ns := bed(t)
 	client.Apply(kubetest.GatewayAPI(t, "gatewayclasses", "gateways", "httproutes", "backendtlspolicies"))
 	client.Apply(fmt.Sprintf(`
-{apiVersion: gateway.networking.k8s.io/v1, kind: GatewayClass, metadata: {name: %[1]s}, spec: {controllerName: chancery.dev/gateway-controller}}
+{apiVersion: gateway.networking.k8s.io/v1, kind: GatewayClass, metadata: {name: %[1]s, annotations: {getambassador.io/ambassador-id: %[1]s}}, spec: {controllerName: chancery.dev/gateway-controller}}
 ---
 {apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: g, namespace: %[1]s}, spec: {gatewayClassName: %[1]s, listeners: [{name: http, port: 80, protocol: HTTP}, {name: tls, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: x}]}}]}}
 ---
@@ -195,7 +196,7 @@ func (b *gatewayBed) gatewaySays(want ...string) {
 }
 
 func TestGatewayAPIStatuses(t *testing.T) {
-	b := newGatewayBed(t, status.Options{PublishAddresses: []string{"192.0.2.1", "gw.example.com"}, Features: []string{"Gateway", "HTTPRoute"}})
+	b := newGatewayBed(t, status.Options{PublishAddresses: []string{"192.0.2.1", "gw.example.com"}})
 	class, gateway, route := b.class(), b.gateway(1), b.route("g")
 	// Another controller has spoken about the route, and somebody scanned the Gateway.
 	b.set("HTTPRoute", "r", map[string]any{"parents": []any{map[string]any{"controllerName": "example.com/other", "conditions": []any{conditionOf("Accepted")},
@@ -206,8 +207,9 @@ func TestGatewayAPIStatuses(t *testing.T) {
 	b.gatewaySays("True Accepted 1", "True Programmed 1", "True Programmed 1", "1", "False Invalid 1 it has no certificate", "False InvalidCertificateRef 1")
 	b.until("the class", func() []string {
 		s := b.read("GatewayClass", b.ns)
-		return []string{condition(s, "Accepted"), fmt.Sprint(s["supportedFeatures"])}
-	}, "True Accepted 1", "[map[name:Gateway] map[name:HTTPRoute]]")
+		all, _ := s["supportedFeatures"].([]any)
+		return []string{condition(s, "Accepted"), fmt.Sprint(len(all))}
+	}, "True Accepted 1", fmt.Sprint(len(gatewayapi.Features)))
 	if s := b.read("Gateway", "g"); fmt.Sprint(s["addresses"]) != "[map[type:IPAddress value:192.0.2.1] map[type:Hostname value:gw.example.com]]" || condition(s, "example.com/Scanned") == "" {
 		t.Errorf("the Gateway has %v", s)
 	}
@@ -300,9 +302,19 @@ func TestGatewayAPIAfterTakingOver(t *testing.T) {
 	stale := func(name, parent string) {
 		b.client.Apply(fmt.Sprintf(`{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: %s, namespace: %s}, spec: {parentRefs: [{name: %s}]}}`, name, b.ns, parent))
 		b.set("HTTPRoute", name, map[string]any{"parents": []any{map[string]any{"controllerName": "getambassador.io/gateway-controller", "conditions": []any{conditionOf("Accepted")},
-			"parentRef": map[string]any{"group": gatewayGroup, "kind": "Gateway", "name": "theirs"}}}})
+			"parentRef": map[string]any{"group": gatewayGroup, "kind": "Gateway", "name": parent}}}})
 	}
 	stale("stale", "theirs")
+	// Another installation answers under the same name: its entry is none of ours.
+	b.client.Apply(fmt.Sprintf(`
+{apiVersion: gateway.networking.k8s.io/v1, kind: GatewayClass, metadata: {name: %[1]s-other, annotations: {getambassador.io/ambassador-id: other}}, spec: {controllerName: getambassador.io/gateway-controller}}
+---
+{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: other, namespace: %[1]s}, spec: {gatewayClassName: %[1]s-other, listeners: [{name: http, port: 80, protocol: HTTP}]}}
+`, b.ns))
+	stale("elsewhere", "other")
+	b.object("GatewayClass", b.ns+"-other", 1)
+	b.object("Gateway", "other", 1)
+	b.object("HTTPRoute", "elsewhere", 1)
 	b.client.Apply(fmt.Sprintf(`{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: foreign, namespace: %s}, spec: {parentRefs: [{name: theirs}]}}`, b.ns))
 	b.object("HTTPRoute", "stale", 1)
 	b.object("HTTPRoute", "foreign", 1)
@@ -315,6 +327,9 @@ func TestGatewayAPIAfterTakingOver(t *testing.T) {
 		return []string{condition(entry(s, "parents", "parentRef", "name:g"), "Accepted"), fmt.Sprint(len(s["parents"].([]any)))}
 	}, "False Invalid 1 spec.rules: no route without a timeout", "1")
 	b.until("the stale route", func() []string { return []string{fmt.Sprint(b.read("HTTPRoute", "stale"))} }, "map[parents:[]]")
+	if s := b.read("HTTPRoute", "elsewhere"); condition(entry(s, "parents", "controllerName", "getambassador.io"), "Accepted") == "" {
+		t.Errorf("a route of another installation has %v", s)
+	}
 	if s := b.read("HTTPRoute", "foreign"); s != nil {
 		t.Errorf("a route that never was ours has %v", s)
 	}

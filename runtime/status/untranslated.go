@@ -1,88 +1,78 @@
 package status
 
 import (
-	"encoding/json"
 	"slices"
 
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+
 	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/snapshot/api"
+	"github.com/chancery-gateway/chancery/translators/gatewayapi"
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
-// reading is what is read of an object of Gateway API that has not been translated.
-type reading struct {
-	Spec struct {
-		ControllerName   string
-		GatewayClassName string
-		ParentRef        parentReading
-		ParentRefs       []parentReading
-	}
-}
-
-type parentReading struct {
-	Group, Kind                  *string
-	Namespace, Name, SectionName string
-	Port                         int32
-}
-
-func read(o *snapshot.Object) (r reading) {
-	if o == nil || json.Unmarshal(o.Raw, &r) != nil {
-		return reading{} // the API server has checked it
-	}
-	return r
-}
-
-// untranslated reports whether an object that nothing was made of is ours, and returns a route's parents that are, as JSON.
-func untranslated(s *snapshot.Snapshot, o *snapshot.Object) (parents string, ours bool) {
-	r := read(o)
-	switch o.Kind {
-	case kindGatewayClass.Kind:
-		return "", slices.Contains(gatewayControllers, r.Spec.ControllerName)
-	case "Gateway":
-		return "", controller(s, o) != ""
-	case "ListenerSet":
-		return "", controller(s, r.Spec.ParentRef.find(s, o.Namespace)) != ""
+// untranslated reports whether an object of Gateway API that nothing was made of is ours, and returns a route's parents that are, as JSON.
+func untranslated(s *snapshot.Snapshot, o *snapshot.Object, id string) (parents string, ours bool) {
+	var refs []gw.ParentReference
+	switch spec := o.Spec.(type) {
+	case *gw.GatewayClassSpec:
+		return "", gatewayapi.Ours(o, id) != ""
+	case *gw.GatewaySpec, *gw.ListenerSetSpec:
+		name, _ := controller(s, o, id)
+		return "", name != ""
+	case *gw.HTTPRouteSpec:
+		refs = spec.ParentRefs
+	case *gw.GRPCRouteSpec:
+		refs = spec.ParentRefs
+	case *gw.TLSRouteSpec:
+		refs = spec.ParentRefs
+	case *gw.TCPRouteSpec:
+		refs = spec.ParentRefs
+	case *gw.UDPRouteSpec:
+		refs = spec.ParentRefs
 	}
 	var all []ir.ParentStatus
-	for _, p := range r.Spec.ParentRefs {
-		parent := p.find(s, o.Namespace)
-		if c := controller(s, parent); c != "" {
-			all = append(all, ir.ParentStatus{Controller: c, Parent: ir.ParentRef{Group: parent.Group, Kind: parent.Kind,
-				Namespace: parent.Namespace, Name: parent.Name, SectionName: p.SectionName, Port: p.Port}})
+	for _, p := range refs {
+		to := snapshot.Ref{Group: orElse(p.Group, gw.GroupName), Kind: orElse(p.Kind, "Gateway"), Namespace: orElse(p.Namespace, gw.Namespace(o.Namespace)), Name: string(p.Name)}
+		parent := s.Get(to.GroupKind(), to.Namespace, to.Name)
+		if name, _ := controller(s, parent, id); name != "" {
+			ref := ir.ParentRef{Group: to.Group, Kind: to.Kind, Namespace: to.Namespace, Name: to.Name, SectionName: orElse(p.SectionName, "")}
+			if p.Port != nil {
+				ref.Port = *p.Port
+			}
+			all = append(all, ir.ParentStatus{Controller: name, Parent: ref})
 		}
 	}
 	return text(all), len(all) > 0
 }
 
-// find returns the object that is named, nil where there is none.
-func (p parentReading) find(s *snapshot.Snapshot, namespace string) *snapshot.Object {
-	k := gatewayKind("Gateway")
-	if p.Group != nil {
-		k.Group = *p.Group
+func orElse[T ~string](p *T, absent T) string {
+	if p == nil {
+		return string(absent)
 	}
-	if p.Kind != nil {
-		k.Kind = *p.Kind
-	}
-	if p.Namespace != "" {
-		namespace = p.Namespace
-	}
-	return s.Get(k, namespace, p.Name)
+	return string(*p)
 }
 
-// controller returns the name under which a Gateway or ListenerSet is ours, "" where it is not.
-func controller(s *snapshot.Snapshot, o *snapshot.Object) string {
-	switch {
-	case o == nil:
-		return ""
-	case o.Kind == "ListenerSet":
-		p := read(o).Spec.ParentRef
-		if gateway := p.find(s, o.Namespace); gateway != nil && gateway.Kind == "Gateway" {
-			return controller(s, gateway)
+// controller returns the name under which the installation answers a Gateway or ListenerSet, "" for none; another says that another
+// installation does.
+func controller(s *snapshot.Snapshot, o *snapshot.Object, id string) (name string, another bool) {
+	if o == nil {
+		return "", false
+	}
+	switch spec := o.Spec.(type) {
+	case *gw.GatewaySpec:
+		class := s.Get(api.KindGatewayClass, "", string(spec.GatewayClassName))
+		if class == nil {
+			return "", false
 		}
-		return ""
+		name = gatewayapi.Ours(class, id)
+		of, known := class.Spec.(*gw.GatewayClassSpec)
+		return name, name == "" && known && slices.Contains(gatewayapi.Controllers, string(of.ControllerName))
+	case *gw.ListenerSetSpec:
+		p := spec.ParentRef
+		if orElse(p.Kind, "Gateway") == "Gateway" && orElse(p.Group, gw.GroupName) == gw.GroupName {
+			return controller(s, s.Get(api.KindGateway, orElse(p.Namespace, gw.Namespace(o.Namespace)), string(p.Name)), id)
+		}
 	}
-	name := read(s.Get(kindGatewayClass, "", read(o).Spec.GatewayClassName)).Spec.ControllerName
-	if !slices.Contains(gatewayControllers, name) {
-		return ""
-	}
-	return name
+	return "", false
 }

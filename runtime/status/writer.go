@@ -45,9 +45,7 @@ type Options struct {
 	PublishService   string
 	// Knative says that Knative's Ingresses are served.
 	Knative bool
-	// Features are those of Gateway API that a GatewayClass of ours is said to support, sorted.
-	Features []string
-	Log      *slog.Logger
+	Log     *slog.Logger
 }
 
 // Writer writes statuses while it is the leader.
@@ -75,8 +73,6 @@ type Writer struct {
 	unable map[schema.GroupVersionResource]time.Time
 	// addresses are the entries for Ingresses, JSON; "" while they are not known.
 	addresses string
-	// features are those of a GatewayClass, JSON.
-	features string
 }
 
 // Observation is the present state of things.
@@ -109,15 +105,7 @@ func New(o Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client of the API server: %w", err)
 	}
-	w := &Writer{options: o, client: client, changed: make(chan struct{}, 1), unable: map[schema.GroupVersionResource]time.Time{}}
-	if len(o.Features) > 0 {
-		var named []any
-		for _, f := range o.Features {
-			named = append(named, map[string]any{"name": f})
-		}
-		w.features = text(named)
-	}
-	return w, nil
+	return &Writer{options: o, client: client, changed: make(chan struct{}, 1), unable: map[schema.GroupVersionResource]time.Time{}}, nil
 }
 
 // Leading reports whether this replica is the one that writes.
@@ -216,7 +204,7 @@ func (w *Writer) look() {
 		maps.Copy(w.wanted, knatives(o.Snapshot, o.Findings, w.options.ID, w.domain(o.Snapshot)))
 	}
 	var all map[snapshot.Ref]Outcome
-	all, w.waiting = gateways(o, w.features, w.addresses)
+	all, w.waiting = gateways(o, w.options.ID, w.addresses)
 	maps.Copy(w.wanted, all)
 }
 
@@ -244,7 +232,7 @@ func (w *Writer) recall(ctx context.Context) {
 				if !ours || want.UID != "" && want.UID != string(u.GetUID()) {
 					continue
 				}
-				switch _, _, needed := w.compose(u, r, want); {
+				switch _, _, needed := w.compose(u, r, want, w.observed.Snapshot); {
 				case !needed:
 					w.known[r] = want
 				case want.Foreign:
@@ -326,7 +314,7 @@ func (w *Writer) round(ctx context.Context) (next time.Duration) {
 }
 
 // compose returns the merge patch that lets an object's status say what is wanted.
-func (w *Writer) compose(o *unstructured.Unstructured, r snapshot.Ref, want Outcome) (patch map[string]any, turned, needed bool) {
+func (w *Writer) compose(o *unstructured.Unstructured, r snapshot.Ref, want Outcome, s *snapshot.Snapshot) (patch map[string]any, turned, needed bool) {
 	if r.GroupKind() == kindIngress {
 		patch, needed = composeIngress(o, want)
 		return patch, false, needed
@@ -336,7 +324,7 @@ func (w *Writer) compose(o *unstructured.Unstructured, r snapshot.Ref, want Outc
 		return patch, false, needed
 	}
 	if r.Group == gatewayGroup {
-		return composeGateway(o, want, time.Now())
+		return composeGateway(o, composer{want: want, now: time.Now(), snapshot: s, id: w.options.ID, namespace: o.GetNamespace()})
 	}
 	return compose(o, r, want, time.Now())
 }
@@ -348,6 +336,7 @@ func (w *Writer) write(ctx context.Context, r snapshot.Ref) error {
 		w.look()
 		want, still := w.wanted[r]
 		is, known := w.known[r]
+		s := w.observed.Snapshot
 		left := w.holds(r)
 		w.mu.Unlock()
 		if !still || known && is == want || left > 0 { // the next round comes to what changed meanwhile
@@ -368,7 +357,7 @@ func (w *Writer) write(ctx context.Context, r snapshot.Ref) error {
 		if err != nil {
 			return err
 		}
-		patch, turned, needed := w.compose(o, r, want)
+		patch, turned, needed := w.compose(o, r, want, s)
 		if needed {
 			text, err := json.Marshal(patch)
 			if err != nil {
