@@ -24,6 +24,7 @@ import (
 	"github.com/chancery-gateway/chancery/runtime/command"
 	"github.com/chancery-gateway/chancery/runtime/deploy"
 	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 const child = "CHANCERY_APIEXT_CHILD"
@@ -142,13 +143,11 @@ func (r *record) String() string {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", porttest.Free(t, 1)[0])
 }
+
+// patience is how long tests wait for what must come about.
+const patience = 2 * time.Minute
 
 // startAs starts the program with the arguments, its own name first.
 func (b *bed) startAs(t *testing.T, config *rest.Config, environment []string, args ...string) *replica {
@@ -192,7 +191,7 @@ func (b *bed) apiext(t *testing.T, environment ...string) *replica {
 
 func (r *replica) ready() {
 	r.t.Helper()
-	kubetest.Eventually(r.t, 30*time.Second, "the replica is ready", func(context.Context) bool {
+	kubetest.Eventually(r.t, patience, "the replica is ready", func(context.Context) bool {
 		select {
 		case <-r.done:
 			r.t.Fatalf("the replica ended:\n%s", r.log)
@@ -204,7 +203,7 @@ func (r *replica) ready() {
 
 // probe asks the probe of readiness.
 func probe(address string) error {
-	client := http.Client{Timeout: time.Second}
+	client := http.Client{Timeout: 20 * time.Second} // of a machine that is slow; whoever has ended answers at once
 	answer, err := client.Get("http://" + address + "/probes/ready")
 	if err != nil {
 		return err
@@ -289,8 +288,21 @@ func (b *bed) inProcess(t *testing.T, now func() time.Time) *apiext.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Authority.Now, s.Every, s.Drain = now, time.Second, 10*time.Millisecond
+	s.Authority.Now, s.Every, s.Drain = now, 6*time.Second, 10*time.Millisecond // the API server has half of that to notice
 	return s
+}
+
+// converts waits until the API server has objects converted by whoever the definition of a kind names now.
+func (b *bed) converts(t *testing.T, o *unstructured.Unstructured) {
+	t.Helper()
+	var err error
+	kubetest.Eventually(t, patience, "the definition leads to a replica", func(context.Context) bool {
+		_, err = b.client.TryApply(o)
+		return err == nil || !strings.Contains(err.Error(), "conversion webhook")
+	})
+	if err != nil {
+		t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
+	}
 }
 
 // serve serves until the test ends.
@@ -314,7 +326,7 @@ func (b *bed) serveIn(t *testing.T, s *apiext.Server) {
 		}
 	})
 	b.add(backend{listeners[0].Addr().String(), listeners[1].Addr().String()})
-	kubetest.Eventually(t, 20*time.Second, "the server is ready", func(context.Context) bool { return s.Ready() == nil })
+	kubetest.Eventually(t, patience, "the server is ready", func(context.Context) bool { return s.Ready() == nil })
 }
 
 // term asks a replica to end and waits for that.
@@ -325,7 +337,7 @@ func (r *replica) term() {
 	}
 	select {
 	case <-r.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		r.t.Fatal("the replica does not end")
 	}
 	if code := r.process.ProcessState.ExitCode(); code != 0 {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/big"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -67,6 +68,14 @@ func (b *bed) define(t *testing.T, conversion string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.client.Delete(text) })
+	// The API server writes to its status for a while.
+	kubetest.Eventually(t, patience, "the definition is established", func(context.Context) bool {
+		conditions, _, _ := unstructured.NestedSlice(b.gadgets(t).Object, "status", "conditions")
+		return slices.ContainsFunc(conditions, func(c any) bool {
+			m := c.(map[string]any)
+			return m["type"] == "Established" && m["status"] == "True"
+		})
+	})
 }
 
 // bundleOf returns certificates that nobody believes.
@@ -126,7 +135,7 @@ func TestDefinitionsAreWrittenOnlyWhenTheyDiffer(t *testing.T) {
 	if fmt.Sprint(is) != fmt.Sprint(want) {
 		t.Errorf("got  %v\nwant %v", is, want)
 	}
-	if err := d.Publish(t.Context(), bundle); err != nil || b.gadgets(t).GetResourceVersion() != o.GetResourceVersion() {
+	if err := d.Publish(t.Context(), bundle); err != nil || b.gadgets(t).GetGeneration() != before+1 {
 		t.Errorf("what was right has been written again (%v)", err)
 	}
 	bundle = bundleOf(t, "b")
@@ -163,8 +172,8 @@ func TestDefinitionsThatAreLeftAlone(t *testing.T) {
 			d.Selector = x.selector
 			bundle := bundleOf(t, "a")
 			d.Bundle = func(context.Context) ([]byte, error) { return bundle, nil }
-			before := b.gadgets(t).GetResourceVersion()
-			if err := d.Publish(t.Context(), bundle); err != nil || b.gadgets(t).GetResourceVersion() != before {
+			before := b.gadgets(t).GetGeneration()
+			if err := d.Publish(t.Context(), bundle); err != nil || b.gadgets(t).GetGeneration() != before {
 				t.Errorf("it was written (%v)", err)
 			}
 		})
@@ -250,7 +259,7 @@ func TestAReplicaWithoutPermissionIsNotReady(t *testing.T) {
 `)
 	probes := freePort(t)
 	b.startAs(t, config, nil, "apiext", "emissary-apiext", "--address", freePort(t), "--probe-address", probes)
-	kubetest.Eventually(t, 20*time.Second, "the probe says why", func(context.Context) bool {
+	kubetest.Eventually(t, patience, "the probe says why", func(context.Context) bool {
 		err := probe(probes)
 		return err != nil && strings.Contains(err.Error(), "500") && strings.Contains(err.Error(), "customresourcedefinitions")
 	})
@@ -293,7 +302,7 @@ func TestBesideTheGateway(t *testing.T) {
 		"--health-address", "127.0.0.1", "--health-port", port, "--ads-address", freePort(t), "--state-dir", t.TempDir(), "--namespace", "emissary-system", "--update-status=false")
 	b.add(backend{reviews: reviews})
 	b.client.Apply("{apiVersion: v1, kind: Namespace, metadata: {name: beside}}")
-	kubetest.Eventually(t, 60*time.Second, "a Mapping of v2 is taken", func(context.Context) bool {
+	kubetest.Eventually(t, patience, "a Mapping of v2 is taken", func(context.Context) bool {
 		select {
 		case <-r.done:
 			t.Fatalf("the gateway ended:\n%s", r.log)

@@ -105,10 +105,7 @@ func TestEveryVersionThroughTheAPIServer(t *testing.T) {
 	b.client.Apply("{apiVersion: v1, kind: Namespace, metadata: {name: versions}}")
 	for _, o := range kubetest.Objects(t, []byte(written)) {
 		o.SetNamespace("versions")
-		if _, err := b.client.TryApply(o); err != nil {
-			t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
-			continue
-		}
+		b.converts(t, o)
 		original, err := o.MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
@@ -204,6 +201,7 @@ type load struct {
 func (b *bed) load(t *testing.T, namespace string) *load {
 	t.Helper()
 	b.client.Apply("{apiVersion: v1, kind: Namespace, metadata: {name: " + namespace + "}}")
+	b.converts(t, kubetest.Objects(t, fmt.Appendf(nil, "{apiVersion: getambassador.io/v2, kind: Mapping, metadata: {name: first, namespace: %s}, spec: {prefix: /, service: s}}", namespace))[0])
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &load{}
 	var all sync.WaitGroup
@@ -242,7 +240,7 @@ func (b *bed) load(t *testing.T, namespace string) *load {
 func (l *load) more(t *testing.T, n int64) {
 	t.Helper()
 	from := l.done.Load()
-	kubetest.Eventually(t, 60*time.Second, "the load goes on", func(context.Context) bool { return l.done.Load() >= from+n })
+	kubetest.Eventually(t, patience, "the load goes on", func(context.Context) bool { return l.done.Load() >= from+n })
 }
 
 // ends stops the load, none of which may have failed.
@@ -301,7 +299,7 @@ func TestRenewalUnderLoad(t *testing.T) {
 	}
 	old := []string{serial(one), serial(two)}
 	ago.Store(0) // 65 of 365 days are left
-	kubetest.Eventually(t, 30*time.Second, "both replicas have new certificates", func(context.Context) bool { return serial(one) != old[0] && serial(two) != old[1] })
+	kubetest.Eventually(t, patience, "both replicas have new certificates", func(context.Context) bool { return serial(one) != old[0] && serial(two) != old[1] })
 	l.more(t, 60)
 	l.ends(t)
 	if string(one.Authority.Bundle()) != string(two.Authority.Bundle()) {
@@ -328,7 +326,7 @@ func TestReplicasComeAndGoUnderLoad(t *testing.T) {
 	l.more(t, 30)
 	before := b.bundle(t)
 	b.deleteSecret(t)
-	kubetest.Eventually(t, 40*time.Second, "the definitions carry another authority", func(context.Context) bool { return b.bundle(t) != before })
+	kubetest.Eventually(t, patience, "the definitions carry another authority", func(context.Context) bool { return b.bundle(t) != before })
 	l.more(t, 30)
 	t.Logf("%d of %d applies failed while the authority changed", l.failed.Load(), l.done.Load())
 	one.term()

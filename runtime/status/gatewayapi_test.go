@@ -47,7 +47,7 @@ func newGatewayBed(t *testing.T, o status.Options) *gatewayBed {
 {apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: r, namespace: %[1]s}, spec: {parentRefs: [{name: g}, {name: theirs}], rules: [{backendRefs: [{name: s, port: 80}]}]}}
 `, ns))
 	b := &gatewayBed{t: t, client: client, ns: ns, latest: make(chan *snapshot.Snapshot, 1)}
-	o.Config, o.ID, o.Namespace, o.Identity, o.Lease = c.Config(), ns, ns, "one", 3*time.Second
+	o.Config, o.ID, o.Namespace, o.Identity, o.Lease = c.Config(), ns, ns, "one", 30*time.Second
 	b.Writer = newWriter(t, o)
 	source, err := kube.New(kube.Options{Config: c.Config()})
 	if err != nil {
@@ -84,7 +84,7 @@ func (b *gatewayBed) object(kind, name string, generation int64) *snapshot.Objec
 		ns = ""
 	}
 	var o *snapshot.Object
-	kubetest.Eventually(b.t, 30*time.Second, kind+" "+name+" is known", func(context.Context) bool {
+	kubetest.Eventually(b.t, patience, kind+" "+name+" is known", func(context.Context) bool {
 		select {
 		case b.now = <-b.latest:
 		default:
@@ -179,7 +179,7 @@ func (b *gatewayBed) until(what string, find func() []string, want ...string) {
 			b.t.Logf("%s is %q, not %q", what, got, want)
 		}
 	}()
-	kubetest.Eventually(b.t, 60*time.Second, what, func(context.Context) bool {
+	kubetest.Eventually(b.t, patience, what, func(context.Context) bool {
 		got = find()
 		return slices.EqualFunc(got, want, func(is, w string) bool { return strings.HasPrefix(is, w) && (w != "" || is == "") })
 	})

@@ -72,15 +72,15 @@ func TestEveryKindIsToldOnce(t *testing.T) {
 		return s
 	}
 	for _, o := range all {
-		kubetest.Eventually(t, 30*time.Second, o.GetKind()+" is told", func(context.Context) bool {
+		kubetest.Eventually(t, patience, o.GetKind()+" is told", func(context.Context) bool {
 			return strings.HasPrefix(condition(read(o), "Programmed"), "True Programmed 1")
 		})
 	}
-	kubetest.Eventually(t, 10*time.Second, "each is written once", func(context.Context) bool { return r.Writes() == int64(len(all)) })
+	kubetest.Eventually(t, patience, "each is written once", func(context.Context) bool { return r.Writes() == int64(len(all)) })
 	bad := all[3]
 	r.more <- []snapshot.Diagnostic{{Severity: snapshot.Error, Code: proof.NotAccepted, Message: "Envoy's own words",
 		Object: snapshot.Ref{Group: snapshot.EmissaryGroup, Kind: bad.GetKind(), Namespace: ns, Name: bad.GetName()}}}
-	took := kubetest.Eventually(t, 5*time.Second, "a refusal is told", func(context.Context) bool {
+	took := kubetest.Eventually(t, patience, "a refusal is told", func(context.Context) bool {
 		return strings.HasPrefix(condition(read(bad), "Programmed"), "False RefusedByEnvoy")
 	})
 	t.Logf("a refusal is on the %s after %s", bad.GetKind(), took)
@@ -137,7 +137,7 @@ func TestIngressesAreGivenTheAddressesOfTheService(t *testing.T) {
 	}
 	// All namespaces are watched: IngressClasses belong to none.
 	r := startFor(t, c, "edge", "", ns, "one")
-	kubetest.Eventually(t, 20*time.Second, "a leader", func(context.Context) bool { return r.Leading() })
+	kubetest.Eventually(t, patience, "a leader", func(context.Context) bool { return r.Leading() })
 	time.Sleep(time.Second)
 	if n := r.Writes(); n != 0 {
 		t.Errorf("%d writes while the Service has no address", n)
@@ -146,7 +146,7 @@ func TestIngressesAreGivenTheAddressesOfTheService(t *testing.T) {
 		balance("edge", addresses)
 		want := []string{`[{"ip":"192.0.2.1"},{"hostname":"edge.example.com"}]`, `[{"ip":"192.0.2.2"}]`}[i]
 		for _, o := range []*unstructured.Unstructured{annotated, classed} {
-			took := kubetest.Eventually(t, 10*time.Second, o.GetName()+" has the addresses", func(context.Context) bool { return entries(o) == want })
+			took := kubetest.Eventually(t, patience, o.GetName()+" has the addresses", func(context.Context) bool { return entries(o) == want })
 			t.Logf("%s has the addresses after %s", o.GetName(), took)
 		}
 		if n := r.Writes(); n != int64(2*(i+1)) {
@@ -173,7 +173,7 @@ func TestKindsWithoutNamespaceAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	startFor(t, c, "tenants", "", ns, "one")
-	kubetest.Eventually(t, 20*time.Second, "the Tenant is told", func(context.Context) bool {
+	kubetest.Eventually(t, patience, "the Tenant is told", func(context.Context) bool {
 		got, err := client.Of(tenant).Get(t.Context(), ns, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)

@@ -17,22 +17,23 @@ import (
 // unless it has external ones; one that waits for its load balancer says nothing until that is there.
 func TestIngressesOfServicesWithoutLoadBalancer(t *testing.T) {
 	c, client, ns := bed(t)
+	tens := 1 + beds.Load()%24 // of the addresses, which no earlier run has taken, and which the API server chooses last
 	client.Apply(fmt.Sprintf(`
-{apiVersion: v1, kind: Service, metadata: {name: within, namespace: %[1]s}, spec: {type: ClusterIP, clusterIP: 10.96.7.1, ports: [{port: 80}]}}
+{apiVersion: v1, kind: Service, metadata: {name: within, namespace: %[1]s}, spec: {type: ClusterIP, clusterIP: 10.96.0.%[2]d1, ports: [{port: 80}]}}
 ---
-{apiVersion: v1, kind: Service, metadata: {name: node, namespace: %[1]s}, spec: {type: NodePort, clusterIP: 10.96.7.2, ports: [{port: 80}]}}
+{apiVersion: v1, kind: Service, metadata: {name: node, namespace: %[1]s}, spec: {type: NodePort, clusterIP: 10.96.0.%[2]d2, ports: [{port: 80}]}}
 ---
-{apiVersion: v1, kind: Service, metadata: {name: external, namespace: %[1]s}, spec: {type: NodePort, clusterIP: 10.96.7.3, externalIPs: [192.0.2.3], ports: [{port: 80}]}}
+{apiVersion: v1, kind: Service, metadata: {name: external, namespace: %[1]s}, spec: {type: NodePort, clusterIP: 10.96.0.%[2]d3, externalIPs: [192.0.2.3], ports: [{port: 80}]}}
 ---
-{apiVersion: v1, kind: Service, metadata: {name: pending, namespace: %[1]s}, spec: {type: LoadBalancer, clusterIP: 10.96.7.4, ports: [{port: 80}]}}
+{apiVersion: v1, kind: Service, metadata: {name: pending, namespace: %[1]s}, spec: {type: LoadBalancer, clusterIP: 10.96.0.%[2]d4, ports: [{port: 80}]}}
 ---
 {apiVersion: v1, kind: Service, metadata: {name: headless, namespace: %[1]s}, spec: {clusterIP: None, ports: [{port: 80}]}}
 ---
-{apiVersion: v1, kind: Service, metadata: {name: labelled, namespace: %[1]s, labels: {app.kubernetes.io/component: ambassador-service}}, spec: {clusterIP: 10.96.7.5, ports: [{port: 80}]}}
-`, ns))
+{apiVersion: v1, kind: Service, metadata: {name: labelled, namespace: %[1]s, labels: {app.kubernetes.io/component: ambassador-service}}, spec: {clusterIP: 10.96.0.%[2]d5, ports: [{port: 80}]}}
+`, ns, tens))
 	for name, x := range map[string]struct{ publish, want string }{
-		"within":   {ns + "/within", "[map[ip:10.96.7.1]]"},
-		"node":     {"node", "[map[ip:10.96.7.2]]"},
+		"within":   {ns + "/within", fmt.Sprintf("[map[ip:10.96.0.%d1]]", tens)},
+		"node":     {"node", fmt.Sprintf("[map[ip:10.96.0.%d2]]", tens)},
 		"external": {ns + "/external", "[map[ip:192.0.2.3]]"},
 		"pending":  {ns + "/pending", "[]"},
 		"headless": {ns + "/headless", "[]"},
@@ -44,7 +45,7 @@ func TestIngressesOfServicesWithoutLoadBalancer(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := startWith(t, c, ns, status.Options{Config: c.Config(), ID: "p-" + name, Namespace: ns, Identity: name, PublishService: x.publish})
-			kubetest.Eventually(t, 20*time.Second, "a leader", func(context.Context) bool { return r.Leading() })
+			kubetest.Eventually(t, patience, "a leader", func(context.Context) bool { return r.Leading() })
 			is := func() string {
 				got, err := client.Of(o).Get(t.Context(), o.GetName(), metav1.GetOptions{})
 				if err != nil {
@@ -60,7 +61,7 @@ func TestIngressesOfServicesWithoutLoadBalancer(t *testing.T) {
 				}
 				return
 			}
-			kubetest.Eventually(t, 10*time.Second, "the addresses "+x.want, func(context.Context) bool { return is() == x.want })
+			kubetest.Eventually(t, patience, "the addresses "+x.want, func(context.Context) bool { return is() == x.want })
 			if n := r.Writes(); n != 1 {
 				t.Errorf("%d writes for one Ingress", n)
 			}

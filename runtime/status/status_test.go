@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,7 +69,7 @@ func startWith(t *testing.T, c *kubetest.Cluster, watched string, o status.Optio
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Lease = 3 * time.Second
+	o.Lease = 30 * time.Second // a leader that ends in order leaves it at once; none loses it where the machine is slow
 	w := newWriter(t, o)
 	r := &replica{Writer: w, more: make(chan []snapshot.Diagnostic)}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -110,7 +111,7 @@ func bed(t *testing.T) (*kubetest.Cluster, *kubetest.Client, string) {
 	c := kubetest.Shared(t)
 	client := kubetest.NewClient(t, c.Config())
 	client.Apply(string(deploy.CRDs))
-	ns := strings.ToLower(t.Name())
+	ns := fmt.Sprint(strings.ToLower(t.Name()), "-", beds.Add(1))
 	client.Apply("{apiVersion: v1, kind: Namespace, metadata: {name: " + ns + "}}")
 	return c, client, ns
 }
@@ -160,7 +161,7 @@ func TestWhatAuthorsRead(t *testing.T) {
 	is := func(kind, name string, want map[string]string) {
 		t.Helper()
 		var got string
-		kubetest.Eventually(t, 20*time.Second, kind+" "+name+" is as wanted", func(context.Context) bool {
+		kubetest.Eventually(t, patience, kind+" "+name+" is as wanted", func(context.Context) bool {
 			s := statusOf(t, client, kind, ns, name)
 			got = fmt.Sprint(s)
 			for field, text := range want {
@@ -194,7 +195,7 @@ func TestWhatAuthorsRead(t *testing.T) {
 		r.more <- nil
 		is("Mapping", "good", map[string]string{"state": "Running", "reason": "", "Programmed": "True Programmed 1"})
 		var all []string
-		kubetest.Eventually(t, 5*time.Second, "two Events", func(ctx context.Context) bool {
+		kubetest.Eventually(t, patience, "two Events", func(ctx context.Context) bool {
 			events, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "events"}).Namespace(ns).
 				List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=good"})
 			if err != nil {
@@ -222,9 +223,10 @@ func TestWhatAuthorsRead(t *testing.T) {
 		n := r.Writes()
 		r.more <- nil
 		r.more <- nil
-		time.Sleep(time.Second)
-		if more := r.Writes() - n; more != 0 {
-			t.Errorf("%d writes", more)
+		client.Apply(fmt.Sprintf(`{apiVersion: getambassador.io/v3alpha1, kind: Mapping, metadata: {name: next, namespace: %s}, spec: {hostname: "*", prefix: /next/, service: a}}`, ns))
+		is("Mapping", "next", map[string]string{"state": "Running"})
+		if more := r.Writes() - n; more != 1 {
+			t.Errorf("%d writes for one new Mapping", more)
 		}
 	})
 }
@@ -232,7 +234,7 @@ func TestWhatAuthorsRead(t *testing.T) {
 func TestManyAtOnceAndTheNextLeader(t *testing.T) {
 	c, client, ns := bed(t)
 	one := start(t, c, ns, "one")
-	kubetest.Eventually(t, 20*time.Second, "a leader", func(context.Context) bool { return one.Leading() })
+	kubetest.Eventually(t, patience, "a leader", func(context.Context) bool { return one.Leading() })
 	two := start(t, c, ns, "two")
 	begun := time.Now()
 	const many = 1000
@@ -253,7 +255,7 @@ func TestManyAtOnceAndTheNextLeader(t *testing.T) {
 		}
 		return n
 	}
-	kubetest.Eventually(t, 60*time.Second, "all are told", func(ctx context.Context) bool {
+	kubetest.Eventually(t, patience, "all are told", func(ctx context.Context) bool {
 		time.Sleep(100 * time.Millisecond)
 		return told(ctx) == many
 	})
@@ -267,11 +269,17 @@ func TestManyAtOnceAndTheNextLeader(t *testing.T) {
 	n := one.Writes()
 	begun = time.Now()
 	one.kill()
-	kubetest.Eventually(t, 20*time.Second, "the other replica leads", func(context.Context) bool { return two.Leading() })
+	kubetest.Eventually(t, patience, "the other replica leads", func(context.Context) bool { return two.Leading() })
 	t.Logf("taken over after %s", time.Since(begun))
 	client.Apply(fmt.Sprintf(`{apiVersion: getambassador.io/v3alpha1, kind: Mapping, metadata: {name: late, namespace: %s}, spec: {hostname: "*", prefix: /late/, service: a}}`, ns))
-	kubetest.Eventually(t, 20*time.Second, "the new one is told", func(ctx context.Context) bool { return told(ctx) == many+1 })
+	kubetest.Eventually(t, patience, "the new one is told", func(ctx context.Context) bool { return told(ctx) == many+1 })
 	if two.Writes() != 1 || one.Writes() != n {
 		t.Errorf("%d and %d writes after the change of leader", two.Writes(), one.Writes()-n)
 	}
 }
+
+// beds counts the namespaces of tests: what one has left behind, such as a role, is nothing to its next run.
+var beds atomic.Int64
+
+// patience is how long tests wait for what must come about.
+const patience = 2 * time.Minute

@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"log/slog"
@@ -63,7 +64,15 @@ func TestNewAuthorityWaitsForTheConfigurations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = server.Serve(t.Context(), l) }()
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		end()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 	shown := func() []byte {
 		cert, err := authority.Certificate(&tls.ClientHelloInfo{})
 		if err != nil {
@@ -73,7 +82,7 @@ func TestNewAuthorityWaitsForTheConfigurations(t *testing.T) {
 	}
 	until := func(what string, holds func() bool) {
 		t.Helper()
-		for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal(what)
 			}
