@@ -72,7 +72,7 @@ func (a *app) entrypoint(ctx context.Context, ready func(gateway.Addresses)) err
 			return failure("statuses: %w", err)
 		}
 		g.Observe = func(o gateway.Observation) {
-			writer.Observe(state.Observation{Snapshot: o.Result.Snapshot, Findings: o.Findings, Statuses: o.Result.Statuses, Answered: o.Answered})
+			writer.Observe(state.Observation{Snapshot: o.Result.Snapshot, Findings: o.Findings, Statuses: o.Result.Statuses, Answered: o.Answered, Program: o.Result.Program})
 		}
 		writing, end := context.WithCancel(context.WithoutCancel(ctx))
 		ended := make(chan error, 1)

@@ -14,57 +14,53 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/translators/ingress"
+	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
-var (
-	kindIngress      = snapshot.GroupKind{Group: "networking.k8s.io", Kind: "Ingress"}
-	kindIngressClass = snapshot.GroupKind{Group: "networking.k8s.io", Kind: "IngressClass"}
-)
-
-// controllers are the names under which an IngressClass is ours.
-var controllers = map[string]bool{"chancery.dev/ingress-controller": true, "getambassador.io/ingress-controller": true}
-
-const (
-	classAnnotation = "kubernetes.io/ingress.class"
-	idAnnotation    = "getambassador.io/ambassador-id"
-	// ourClass is the value of the class annotation that makes an Ingress ours.
-	ourClass = "ambassador"
-)
+// nowhere are the entries of an Ingress that is not served.
+const nowhere = "[]"
 
 // ingresses returns what there is to say about each Ingress that is for the installation id: at which addresses it is
-// answered. Nothing is said while these are not known.
-func ingresses(s *snapshot.Snapshot, id, addresses string) map[snapshot.Ref]Outcome {
-	if addresses == "" || s.Len(kindIngress) == 0 {
+// answered, at none where no route of the program comes from it. Nothing is said while the addresses are not known.
+func ingresses(o Observation, id, addresses string) map[snapshot.Ref]Outcome {
+	s := o.Snapshot
+	if addresses == "" || s.Len(ingress.Kind) == 0 {
 		return nil
 	}
-	classes := map[string]bool{}
-	for c := range s.List(kindIngressClass) {
-		var doc struct{ Spec struct{ Controller string } }
-		if json.Unmarshal(c.Raw, &doc) == nil && controllers[doc.Spec.Controller] && forInstallation(c, id) {
-			classes[c.Name] = true
-		}
-	}
+	served := routed(o.Program, ingress.Kind)
 	out := map[snapshot.Ref]Outcome{}
-	for o := range s.List(kindIngress) {
-		var doc struct {
-			Spec struct{ IngressClassName string }
-		}
-		if json.Unmarshal(o.Raw, &doc) != nil || !forInstallation(o, id) {
+	for o := range s.List(ingress.Kind) {
+		if !ingress.Ours(o, id, snapshot.NewView(s)) {
 			continue
 		}
-		if o.Annotations[classAnnotation] == ourClass || classes[doc.Spec.IngressClassName] {
-			out[o.Ref] = Outcome{APIVersion: o.APIVersion, UID: o.UID, Addresses: addresses}
+		at := nowhere
+		if served[o.Ref] {
+			at = addresses
 		}
+		out[o.Ref] = Outcome{APIVersion: o.APIVersion, UID: o.UID, Addresses: at}
 	}
 	return out
 }
 
-func forInstallation(o *snapshot.Object, id string) bool {
-	is := o.Annotations[idAnnotation]
-	if is == "" {
-		is = "default"
+// routed returns the objects of the kind from which a route of the program comes.
+func routed(p *ir.Program, k snapshot.GroupKind) map[snapshot.Ref]bool {
+	out := map[snapshot.Ref]bool{}
+	if p == nil {
+		return out
 	}
-	return is == id
+	for _, c := range p.RouteConfigs {
+		for _, h := range c.VirtualHosts {
+			for _, r := range h.Routes {
+				for _, origin := range r.Origins {
+					if origin.GroupKind() == k {
+						out[origin] = true
+					}
+				}
+			}
+		}
+	}
+	return out
 }
 
 // publishedLabel marks the Service that traffic comes in by, where no setting names it (Emissary's own manifests have it).
@@ -220,5 +216,8 @@ func composeIngress(o *unstructured.Unstructured, want Outcome) (patch map[strin
 	balancer := map[string]any{"ingress": json.RawMessage(want.Addresses)}
 	before, _ := o.Object["status"].(map[string]any)
 	patch = map[string]any{"metadata": map[string]any{"resourceVersion": o.GetResourceVersion()}, "status": map[string]any{"loadBalancer": balancer}}
+	if is, _, _ := unstructured.NestedSlice(before, "loadBalancer", "ingress"); want.Addresses == nowhere {
+		return patch, len(is) > 0
+	}
 	return patch, !says(before, map[string]any{"loadBalancer": balancer})
 }

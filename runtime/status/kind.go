@@ -8,6 +8,7 @@ import (
 
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/snapshot/api/v3alpha1"
+	"github.com/chancery-gateway/chancery/translators/ingress"
 )
 
 // kind is a kind whose status is written: its names, and the version that is written where an object's own is not known.
@@ -51,7 +52,7 @@ var kinds = []kind{
 // byKind finds every kind that is written, both kinds of Ingress and Gateway API's among them.
 var byKind = func() map[snapshot.GroupKind]kind {
 	all := map[snapshot.GroupKind]kind{
-		kindIngress:                 {kindIngress, "ingresses", "v1"},
+		ingress.Kind:                {ingress.Kind, "ingresses", "v1"},
 		snapshot.KindKnativeIngress: {snapshot.KindKnativeIngress, "ingresses", "v1alpha1"},
 	}
 	for _, k := range slices.Concat(kinds, gatewayKinds) {

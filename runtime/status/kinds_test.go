@@ -101,7 +101,7 @@ func TestIngressesAreGivenTheAddressesOfTheService(t *testing.T) {
 {apiVersion: v1, kind: Service, metadata: {name: ambassador, namespace: %[1]s}, spec: {type: LoadBalancer, ports: [{port: 80}]}}
 `, ns))
 	ingress := func(name, meta, spec string) *unstructured.Unstructured {
-		return kubetest.Objects(t, fmt.Appendf(nil, `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: %s, namespace: %s%s}, spec: {%sdefaultBackend: {service: {name: s, port: {number: 80}}}}}`, name, ns, meta, spec))[0]
+		return kubetest.Objects(t, fmt.Appendf(nil, `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: %[1]s, namespace: %s%s}, spec: {%srules: [{host: %[1]s.example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: s, port: {number: 80}}}}]}}]}}`, name, ns, meta, spec))[0]
 	}
 	annotated := ingress("annotated", `, annotations: {kubernetes.io/ingress.class: ambassador, getambassador.io/ambassador-id: edge}`, "")
 	classed := ingress("classed", `, annotations: {getambassador.io/ambassador-id: edge}`, "ingressClassName: ours, ")
@@ -152,6 +152,15 @@ func TestIngressesAreGivenTheAddressesOfTheService(t *testing.T) {
 		if n := r.Writes(); n != int64(2*(i+1)) {
 			t.Errorf("%d writes for two Ingresses and %d changes", n, i+1)
 		}
+	}
+	// What is not served any more is told so, once.
+	classed.Object["spec"] = map[string]any{"ingressClassName": "ours", "rules": []any{map[string]any{"host": "a.example.com"}}}
+	if _, err := client.TryApply(classed); err != nil {
+		t.Fatal(err)
+	}
+	kubetest.Eventually(t, 30*time.Second, "an Ingress without routes has no addresses", func(context.Context) bool { return entries(classed) == "null" || entries(classed) == "[]" })
+	if n := r.Writes(); n != 5 {
+		t.Errorf("%d writes for two Ingresses, two changes and one that is served no more", n)
 	}
 	if is := entries(foreign); is != `[{"ip":"192.0.2.7"}]` {
 		t.Errorf("the Ingress of another controller has %s", is)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/translators/ingress"
 )
 
 // Permission is what the writer must be allowed to do.
@@ -41,6 +42,6 @@ func Permissions() []Permission {
 	for _, k := range slices.Concat(kinds, gatewayKinds) {
 		add(k)
 	}
-	add(byKind[kindIngress])
+	add(byKind[ingress.Kind])
 	return out
 }

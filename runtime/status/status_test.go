@@ -19,9 +19,14 @@ import (
 	"github.com/chancery-gateway/chancery/runtime/proof"
 	"github.com/chancery-gateway/chancery/runtime/status"
 	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/snapshot/api"
 	"github.com/chancery-gateway/chancery/snapshot/api/v3alpha1"
 	"github.com/chancery-gateway/chancery/snapshot/kube"
 	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
+	"github.com/chancery-gateway/chancery/translators"
+	"github.com/chancery-gateway/chancery/translators/emissary"
+	"github.com/chancery-gateway/chancery/translators/ingress"
+	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
 func TestMain(m *testing.M) { kubetest.Main(m) }
@@ -87,7 +92,7 @@ func startWith(t *testing.T, c *kubetest.Cluster, watched string, o status.Optio
 			case s = <-snapshots:
 			case more = <-r.more:
 			}
-			w.Observe(status.Observation{Snapshot: s, Findings: append(append([]snapshot.Diagnostic{}, s.Findings()...), more...)})
+			w.Observe(status.Observation{Snapshot: s, Findings: append(append([]snapshot.Diagnostic{}, s.Findings()...), more...), Program: program(s, o)})
 		}
 	}()
 	t.Cleanup(func() {
@@ -104,6 +109,18 @@ func startWith(t *testing.T, c *kubetest.Cluster, watched string, o status.Optio
 		}
 	})
 	return r
+}
+
+// program is what is served of a snapshot on a Listener, for whom Ingresses matter.
+func program(s *snapshot.Snapshot, o status.Options) *ir.Program {
+	if s.Len(ingress.Kind) == 0 {
+		return nil
+	}
+	f := emissary.New(emissary.Options{AmbassadorID: o.ID, Namespace: o.Namespace})
+	c := translators.New(translators.Options{FrontEnds: []translators.FrontEnd{f, ingress.New(f)}})
+	l, _ := api.Decode(fmt.Appendf(nil, `{"apiVersion": "getambassador.io/v3alpha1", "kind": "Listener", "metadata": {"name": "l"},
+		"spec": {"ambassador_id": [%q], "port": 8080, "protocol": "HTTP", "securityModel": "XFP", "hostBinding": {"namespace": {"from": "ALL"}}}}`, o.ID), snapshot.Source{}, nil)
+	return c.Compile(s.Derive([]*snapshot.Object{l}, nil, nil)).Program
 }
 
 func bed(t *testing.T) (*kubetest.Cluster, *kubetest.Client, string) {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/translators/ingress"
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
@@ -45,7 +46,7 @@ type Options struct {
 	PublishService   string
 	// Knative says that Knative's Ingresses are served.
 	Knative bool
-	Log     *slog.Logger
+	Log      *slog.Logger
 }
 
 // Writer writes statuses while it is the leader.
@@ -82,6 +83,8 @@ type Observation struct {
 	// Statuses are what the translation says of Gateway API's objects, Answered what it said in the last configuration that an
 	// Envoy has answered as a whole. Both are sorted; statuses that say the same have the same pointer.
 	Statuses, Answered []*ir.Status
+	// Program is what was linked of it: Ingresses that it has no route of are not served.
+	Program *ir.Program
 }
 
 // New returns a writer that has not begun.
@@ -199,7 +202,7 @@ func (w *Writer) look() {
 		return
 	}
 	w.wanted, w.stale = Outcomes(o.Snapshot, o.Findings, w.options.ID), false
-	maps.Copy(w.wanted, ingresses(o.Snapshot, w.options.ID, w.addresses))
+	maps.Copy(w.wanted, ingresses(o, w.options.ID, w.addresses))
 	if w.options.Knative {
 		maps.Copy(w.wanted, knatives(o.Snapshot, o.Findings, w.options.ID, w.domain(o.Snapshot)))
 	}
@@ -315,7 +318,7 @@ func (w *Writer) round(ctx context.Context) (next time.Duration) {
 
 // compose returns the merge patch that lets an object's status say what is wanted.
 func (w *Writer) compose(o *unstructured.Unstructured, r snapshot.Ref, want Outcome, s *snapshot.Snapshot) (patch map[string]any, turned, needed bool) {
-	if r.GroupKind() == kindIngress {
+	if r.GroupKind() == ingress.Kind {
 		patch, needed = composeIngress(o, want)
 		return patch, false, needed
 	}
