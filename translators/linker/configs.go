@@ -49,10 +49,10 @@ func (l *Linker) fill(p *configPlan, last *ir.RouteConfig) *ir.RouteConfig {
 			had[v.Name] = v
 		}
 	}
-	c := &ir.RouteConfig{Name: p.name, VirtualHosts: make([]*ir.VirtualHost, 0, len(p.hosts)), IgnorePort: p.apart && !p.ported}
+	allPorts := p.apart || slices.ContainsFunc(p.hosts, func(h *hostPlan) bool { return h.set != nil && h.set.ported })
+	c := &ir.RouteConfig{Name: p.name, VirtualHosts: make([]*ir.VirtualHost, 0, len(p.hosts)), IgnorePort: allPorts && !p.ported}
 	for _, h := range p.hosts {
-		c.VirtualHosts = append(c.VirtualHosts, l.virtualHost(h, had))
-		c.IgnorePort = c.IgnorePort || h.set != nil && h.set.ported && !p.ported
+		c.VirtualHosts = append(c.VirtualHosts, l.virtualHost(h, allPorts, had))
 	}
 	slices.SortFunc(c.VirtualHosts, func(a, b *ir.VirtualHost) int { return strings.Compare(a.Name, b.Name) })
 	if last != nil && last.IgnorePort == c.IgnorePort && slices.Equal(last.VirtualHosts, c.VirtualHosts) {
@@ -61,7 +61,7 @@ func (l *Linker) fill(p *configPlan, last *ir.RouteConfig) *ir.RouteConfig {
 	return c
 }
 
-func (l *Linker) virtualHost(h *hostPlan, had map[string]*ir.VirtualHost) *ir.VirtualHost {
+func (l *Linker) virtualHost(h *hostPlan, allPorts bool, had map[string]*ir.VirtualHost) *ir.VirtualHost {
 	slices.Sort(h.domains)
 	slices.SortFunc(h.origins, ir.Origin.Compare)
 	v := &ir.VirtualHost{Name: h.domains[0], Domains: h.domains, Origins: h.origins}
@@ -72,6 +72,13 @@ func (l *Linker) virtualHost(h *hostPlan, had map[string]*ir.VirtualHost) *ir.Vi
 		v.Name, v.Routes = "chancery/closed", []*ir.Route{h.fixed}
 	default:
 		v.Name, v.Routes = "chancery/misdirected", []*ir.Route{h.fixed}
+	}
+	if allPorts && len(h.ports) > 0 {
+		v.Domains = slices.Concat(h.domains, h.ports)
+		slices.Sort(v.Domains)
+	}
+	if len(h.refuses) > 0 {
+		v.Routes = slices.Concat(h.refuses, v.Routes)
 	}
 	if was := had[v.Name]; was != nil && slices.Equal(was.Domains, v.Domains) && slices.Equal(was.Origins, v.Origins) && sameRoutes(was.Routes, v.Routes) {
 		return was

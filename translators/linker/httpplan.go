@@ -114,15 +114,21 @@ func (p *httpPlan) planTLSConfig(name string, hosts []*ir.HostFragment) {
 		p.addHost(plan, h, true)
 	}
 	var foreign []string
+	var refusing []*ir.HostFragment
 	wide := slices.DeleteFunc(slices.Clone(hosts), func(m *ir.HostFragment) bool { return !strings.Contains(m.Domain, "*") })
 	if len(wide) > 0 { // An exact name covers no other.
 		for _, h := range p.hosts {
 			if mine[h.Domain] || h.TLS == nil && h.Closed == "" {
 				continue
 			}
-			if slices.ContainsFunc(wide, func(m *ir.HostFragment) bool { return covers(m.Domain, h.Domain) }) {
-				foreign = append(foreign, h.Domain)
-				plan.ported = plan.ported || h.Domain != h.SNI
+			if slices.ContainsFunc(wide, func(m *ir.HostFragment) bool { return covers(m.SNI, h.SNI) }) {
+				foreign, refusing = append(foreign, h.Domain), append(refusing, h)
+				if h.Domain != h.SNI {
+					plan.ported = true
+					if !mine[h.SNI] { // its connections are those of the name, whatever the port
+						foreign = append(foreign, h.SNI)
+					}
+				}
 			}
 		}
 	}
@@ -134,6 +140,8 @@ func (p *httpPlan) planTLSConfig(name string, hosts []*ir.HostFragment) {
 		slices.Sort(foreign)
 		plan.hosts = append(plan.hosts, &hostPlan{domains: slices.Compact(foreign), fixed: misdirected})
 	}
+	plan.spread()
+	plan.keepOut(refusing, func(h *hostPlan) bool { return h.fixed == nil }, p.linker, p.topology)
 	p.topology.plans = append(p.topology.plans, plan)
 }
 
@@ -158,6 +166,11 @@ func (p *httpPlan) planClear() {
 		}
 	}
 	open := func(h *ir.HostFragment) bool { return h.Closed == "" && h.Insecure == ir.InsecureRoute }
+	plan.spread()
+	refusing := slices.DeleteFunc(slices.Clone(p.hosts), func(h *ir.HostFragment) bool {
+		return h.Domain != h.SNI || h.Closed == "" && preludeFor(p.listener.Security, h.Insecure, p.listener.Chain, false) == preludeNone
+	})
+	plan.keepOut(refusing, func(h *hostPlan) bool { return h.set != nil && h.prelude == preludeNone }, p.linker, p.topology)
 	plan.apart = slices.ContainsFunc(served, func(h *ir.HostFragment) bool { return open(h) && strings.Contains(h.Domain, "*") }) &&
 		slices.ContainsFunc(p.hosts, func(h *ir.HostFragment) bool { return !open(h) })
 	if len(served) == 0 {

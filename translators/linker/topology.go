@@ -19,6 +19,7 @@ type topology struct {
 	sets      []*routeSet
 	setOf     map[string]*routeSet // by host reference and domain
 	configs   []*ir.RouteConfig
+	guards    map[string]*ir.Route // by wildcard
 	// proxied are the TCP routes that are in some chain; idle the Hosts and TCP routes that are on no listener.
 	proxied  map[*ir.TCPRouteFragment]bool
 	idle     map[snapshot.Ref]bool
@@ -48,6 +49,9 @@ type shared struct {
 // hostPlan is one virtual host: the hosts that share a route set and a prelude.
 type hostPlan struct {
 	domains []string
+	// ports are the domains that stand for the others' ports, where ports count; refuses are routes before all others.
+	ports   []string
+	refuses []*ir.Route
 	origins []ir.Origin
 	set     *routeSet
 	prelude prelude
