@@ -13,6 +13,7 @@ import (
 	"github.com/chancery-gateway/chancery/snapshot/manifest"
 	"github.com/chancery-gateway/chancery/translators"
 	"github.com/chancery-gateway/chancery/translators/emissary"
+	"github.com/chancery-gateway/chancery/translators/ingress"
 	"github.com/chancery-gateway/chancery/translators/envoy"
 )
 
@@ -48,7 +49,8 @@ func TestCases(t *testing.T) {
 					}
 				}
 			}
-			c := translators.New(translators.Options{FrontEnds: []translators.FrontEnd{emissary.New(emissary.Options{})}})
+			front := emissary.New(emissary.Options{})
+			c := translators.New(translators.Options{FrontEnds: []translators.FrontEnd{front, ingress.New(front)}})
 			r := c.Compile(snapshot.Empty().Derive(objects, nil, nil))
 			v := usual
 			if runtime := envoy.Runtime(r.Program.Bootstrap); !reflect.DeepEqual(runtime, usual.options.Runtime) {
