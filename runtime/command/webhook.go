@@ -185,7 +185,7 @@ func (a *app) mutated(trial *webhook.Trial, q *admissionRequest) *admissionRespo
 }
 
 // compileFor adds to the answer what a compile with the object says, or without it where it is to be deleted: errors that
-// no other object can heal refuse it.
+// no other object can heal refuse it. A deletion is never refused: what is wrong with the object is no reason to keep it.
 func (a *app) compileFor(ctx context.Context, trial *webhook.Trial, q *admissionRequest, r *admissionResponse) {
 	text := q.Object
 	if q.Operation == "DELETE" {
@@ -206,6 +206,9 @@ func (a *app) compileFor(ctx context.Context, trial *webhook.Trial, q *admission
 	if err != nil {
 		r.warn(fmt.Sprintf("%s: what it would change is not known: %v; it is looked at again before traffic sees it", o.Ref, err))
 		return
+	}
+	if q.Operation == "DELETE" {
+		out.Own = nil
 	}
 	for i := range out.Own {
 		d := out.Own[i]

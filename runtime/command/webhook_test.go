@@ -8,6 +8,7 @@ import (
 
 	"github.com/chancery-gateway/chancery/runtime/settings"
 	"github.com/chancery-gateway/chancery/runtime/webhook"
+	"github.com/chancery-gateway/chancery/snapshot"
 )
 
 func TestReviewsThatPassAtOnce(t *testing.T) {
@@ -57,6 +58,19 @@ func TestReviewsThatPassAtOnce(t *testing.T) {
 				t.Errorf("the refusal is %q", r.Status.Message)
 			}
 		})
+	}
+	// What is wrong with an object does not keep it.
+	plain := mapping("edge", "", `"/a/"`)
+	stored, found := decodeRequest([]byte(plain))
+	if stored == nil || len(found) > 0 {
+		t.Fatal(stored, found)
+	}
+	said := stored.About(snapshot.Error, snapshot.NewCode("CH-TEST-002", "t", "c", "c"), "spec", "whoever read it said so", "")
+	keeper := &app{settings: &settings.Settings{}, governing: &governing{}}
+	trial := keeper.newTrial()
+	trial.Observe(snapshot.Empty().Derive([]*snapshot.Object{stored}, nil, []snapshot.Diagnostic{said}))
+	if answer, verdict, err := keeper.reviewed(t.Context(), trial, false, []byte(review(`"operation": "DELETE", "oldObject": `+plain))); err != nil || verdict != webhook.Allowed {
+		t.Errorf("the deletion of a wrong object: %s, %v: %s", verdict, err, answer)
 	}
 	for _, text := range []string{review(`"operation": "CREATE"`), review(`"operation": "CREATE", "object": null`)} {
 		a := &app{settings: &settings.Settings{}, governing: &governing{}}

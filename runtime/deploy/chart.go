@@ -1,16 +1,22 @@
 package deploy
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	policy "github.com/chancery-gateway/chancery/policies/api"
+	"github.com/chancery-gateway/chancery/runtime/apiext"
 	"github.com/chancery-gateway/chancery/runtime/status"
 	"github.com/chancery-gateway/chancery/snapshot/kube"
 )
 
-//go:generate go run ./generate/chart chart/rules
+//go:generate go run ./generate/chart chart
 
 // Rules returns the rules of the Helm chart's roles by file name, YAML lists. They are Permissions, parted by where a role
 // can hold them: in a namespace or for the cluster alone, and of the latter what is left with a single namespace.
@@ -47,9 +53,42 @@ func Rules() map[string]string {
 	}
 	// The group is read as a whole, which a role of a namespace cannot grant for kinds that lie in none.
 	forClusterSingle = append(forClusterSingle, status.Permission{Group: policy.Group, Resources: policy.ClusterScoped(), Verbs: []string{"get", "list", "watch"}})
+	var converting []status.Permission
+	if _, names, err := ConvertedCRDs(apiext.Service, apiext.Namespace); err == nil { // what is embedded can be read
+		for _, p := range apiext.Permissions(names) {
+			if !p.Own { // the authority is that of the admission webhook
+				converting = append(converting, p)
+			}
+		}
+	}
 	return map[string]string{
+		"apiext.yaml":     rules(converting),
 		"namespaced.yaml": rules(inNamespaces), "cluster.yaml": rules(forCluster), "cluster-single.yaml": rules(forClusterSingle), "own.yaml": rules(own),
 		"knative.yaml": rules(status.KnativePermissions()),
+	}
+}
+
+// ChartDefinitions returns the definitions of our own kinds as the chart has them: they stay when the release goes, for with
+// them every object would.
+func ChartDefinitions() ([]byte, error) {
+	plain, err := OwnDefinitions()
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	e := yaml.NewEncoder(&out)
+	e.SetIndent(2)
+	for d := yaml.NewDecoder(bytes.NewReader(plain)); ; {
+		var crd map[string]any
+		if err := d.Decode(&crd); errors.Is(err, io.EOF) {
+			return out.Bytes(), e.Close()
+		} else if err != nil {
+			return nil, fmt.Errorf("definitions of the chart: %w", err)
+		}
+		crd["metadata"].(map[string]any)["annotations"] = map[string]any{"helm.sh/resource-policy": "keep"}
+		if err := e.Encode(crd); err != nil {
+			return nil, fmt.Errorf("definitions of the chart: %w", err)
+		}
 	}
 }
 

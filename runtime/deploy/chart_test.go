@@ -90,6 +90,7 @@ ambassadorConfig: |
   kind: Mapping
   metadata: {name: file}
   spec: {hostname: "*", prefix: /file/, service: quote}
+apiext: {inProcess: true}
 moduleKinds: [{apiGroup: pages.example.com, resources: [maintenancepages, redirectlists]}, {apiGroup: "", resources: [configmaps]}]
 `,
 	"canary": `
@@ -150,6 +151,9 @@ func TestChartIsTakenByTheAPIServer(t *testing.T) {
 				}
 			}
 			for _, o := range all {
+				if o.GetAnnotations()["helm.sh/resource-policy"] == "keep" {
+					continue
+				}
 				if err := client.Of(o).Delete(t.Context(), o.GetName(), metav1.DeleteOptions{}); err != nil {
 					t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
 				}
@@ -166,6 +170,8 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		`{env: {AMBASSADOR_ID: [a]}}`:                                                     "AMBASSADOR_ID",
 		`{envRaw: {AMBASSADOR_ID: a}}`:                                                    "envRaw",
 		`{adminService: {port: 70000}}`:                                                   "adminService/port",
+		`{apiext: {inProcess: maybe}}`:                                                    "apiext/inProcess",
+		`{ownDefinitions: {created: true}}`:                                               "created",
 		`{daemonSet: "yes"}`:                                                              "daemonSet",
 		`{moduleKinds: [{apiGroup: a.example.com/v1, resources: [pages]}]}`:               "moduleKinds/0/apiGroup",
 		`{moduleKinds: [{apiGroup: a.example.com, resources: [Page]}]}`:                   "moduleKinds/0/resources/0",
@@ -234,6 +240,37 @@ func TestChartAndManifestAgree(t *testing.T) {
 			t.Errorf("%s: the manifest says\n%s\nthe chart\n%s", field, w, g)
 		}
 	}
+	// Our own definitions are the same, and stay when the release goes.
+	for _, o := range plain {
+		if o.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		has := find(t, chart, o.GetKind(), o.GetName())
+		if has.GetAnnotations()["helm.sh/resource-policy"] != "keep" {
+			t.Errorf("%s goes with the release", o.GetName())
+		}
+		if has.SetAnnotations(nil); asJSON(t, o.Object) != asJSON(t, has.Object) {
+			t.Errorf("%s differs", o.GetName())
+		}
+	}
+	if without := rendered(t, "chancery", "chancery", "{ownDefinitions: {create: false}}"); slices.ContainsFunc(without, func(o *unstructured.Unstructured) bool { return o.GetKind() == "CustomResourceDefinition" }) {
+		t.Error("there are definitions that nobody wants")
+	}
+	// With conversion in the gateway's process, what beside.yaml says comes in.
+	text, err := deploy.Beside()
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside := kubetest.Objects(t, text)
+	converting := rendered(t, "chancery", "chancery", "{apiext: {inProcess: true}}")
+	if want, got := allowed(t, find(t, plain, "ClusterRole", "chancery"), find(t, beside, "ClusterRole", "chancery-apiext")), allowed(t, find(t, converting, "ClusterRole", "chancery")); !slices.Equal(want, got) {
+		t.Errorf("with conversion: the manifests allow\n%s\nthe chart\n%s", strings.Join(want, "\n"), strings.Join(got, "\n"))
+	}
+	ports, _, _ := unstructured.NestedSlice(find(t, converting, "Service", "chancery-apiext").Object, "spec", "ports")
+	if c := asJSON(t, container(t, converting)); len(ports) != 1 || ports[0].(map[string]any)["targetPort"] != "apiext" ||
+		!strings.Contains(c, `{"containerPort":9444,"name":"apiext"}`) || !strings.Contains(c, `{"name":"CHANCERY_APIEXT_ADDRESS","value":"0.0.0.0:9444"},{"name":"CHANCERY_APIEXT_SERVICE","value":"chancery-apiext"}`) {
+		t.Errorf("conversion: the Service leads to %v of %s", ports, c)
+	}
 	// With a single namespace the cluster's role reads nothing that has a namespace, and both roles no more than before.
 	single := rendered(t, "chancery", "chancery", "{scope: {singleNamespace: true}}")
 	both := allowed(t, find(t, plain, "ClusterRole", "chancery"), find(t, plain, "Role", "chancery"))
@@ -301,13 +338,50 @@ func TestChartRunsUnderItsOwnRole(t *testing.T) {
 }
 
 func TestChartRulesAreFresh(t *testing.T) {
-	for name, want := range deploy.Rules() {
-		got, err := os.ReadFile(filepath.Join("chart", "rules", name))
+	definitions, err := deploy.ChartDefinitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := map[string]string{"definitions/own.yaml": string(definitions)}
+	for name, text := range deploy.Rules() {
+		fresh["rules/"+name] = text
+	}
+	for name, want := range fresh {
+		got, err := os.ReadFile(filepath.Join("chart", name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, rest, _ := bytes.Cut(got, []byte("\n")); string(rest) != want {
 			t.Errorf("%s is out of date; run `make generate`", name)
 		}
+	}
+}
+
+// TestChartDefinitionsStay: a release brings the definitions of our own kinds, an upgrade keeps them, and neither its end nor
+// another release takes them away with their objects.
+func TestChartDefinitionsStay(t *testing.T) {
+	c, err := kubetest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	client := kubetest.NewClient(t, c.Config())
+	client.Apply(string(deploy.CRDs))
+	values := valuesFile(t, "{admissionWebhook: {create: false}, ingressClassResource: {enabled: false}, service: {type: ClusterIP}}")
+	do := func(args ...string) {
+		t.Helper()
+		if _, err := helm(t, append(args, "--namespace", "default", "--kubeconfig", kubetest.Kubeconfig(t, c.Config()))...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do("install", "one", "chart", "--values", values)
+	o := own(t, "Policy", "p", "{library: tls_floor}")
+	client.Apply(asJSON(t, o.Object)) // which waits until the kind is served
+	do("upgrade", "one", "chart", "--values", values)
+	do("uninstall", "one")
+	do("install", "two", "chart", "--values", values)
+	do("uninstall", "two")
+	if _, err := client.Of(o).Get(t.Context(), "p", metav1.GetOptions{}); err != nil {
+		t.Error(err)
 	}
 }

@@ -40,15 +40,22 @@ func Install(version string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("install manifest: %w", err)
 	}
-	governing, err := policy.Definitions()
+	definitions, err := OwnDefinitions()
 	if err != nil {
 		return nil, fmt.Errorf("install manifest: %w", err)
 	}
 	out.WriteString("---\n")
-	out.Write(governing)
-	out.WriteString("---\n")
-	out.Write(modules.Definition)
+	out.Write(definitions)
 	return out.Bytes(), nil
+}
+
+// OwnDefinitions returns the definitions of our own kinds, a YAML stream.
+func OwnDefinitions() ([]byte, error) {
+	governing, err := policy.Definitions()
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(governing, []byte("---\n"), modules.Definition), nil
 }
 
 // Permissions returns the least that the program needs: what it reads and writes everywhere, and what it needs in its own

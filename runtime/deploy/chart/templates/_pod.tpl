@@ -58,6 +58,9 @@ spec:
     {{- if $.Values.admissionWebhook.create }}
     {{- $_ := set $env "CHANCERY_WEBHOOK_ADDRESS" "0.0.0.0:9443" }}
     {{- end }}
+    {{- if $.Values.apiext.inProcess }}
+    {{- $env = merge $env (dict "CHANCERY_APIEXT_ADDRESS" "0.0.0.0:9444" "CHANCERY_APIEXT_SERVICE" "chancery-apiext") }}
+    {{- end }}
     {{- range $name, $value := merge (deepCopy $.Values.env) $env }}
     - name: {{ $name }}
       value: {{ $value | toString | quote }}
@@ -84,6 +87,9 @@ spec:
     - {name: snapshot, containerPort: 8005}
     {{- if $.Values.admissionWebhook.create }}
     - {name: webhook, containerPort: 9443}
+    {{- end }}
+    {{- if $.Values.apiext.inProcess }}
+    - {name: apiext, containerPort: 9444}
     {{- end }}
     {{- with $.Values.startupProbe }}
     startupProbe:
