@@ -41,7 +41,7 @@ type code struct {
 	compiled wazero.CompiledModule
 	cache    wazero.CompilationCache
 	took     time.Duration
-	// since measures how long a call took.
+	// since says how long a call took, nil for the processor's time.
 	since func(start time.Time) time.Duration
 }
 
@@ -69,7 +69,7 @@ func compile(ctx context.Context, info *Info, original []byte, guard Guard, page
 		config = wazero.NewRuntimeConfig()
 	}
 	config = config.WithCoreFeatures(features).WithMemoryLimitPages(pages).WithDebugInfoEnabled(false)
-	c := &code{info: info, guard: guard, pages: pages, since: time.Since}
+	c := &code{info: info, guard: guard, pages: pages}
 	start := time.Now()
 	defer func() {
 		c.took = time.Since(start)

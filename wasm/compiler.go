@@ -58,7 +58,7 @@ func (h *Host) compile(k codeKey, e *codeEntry, info *Info, module []byte) {
 	case h.slots <- struct{}{}:
 		ctx, cancel := context.WithTimeout(h.ctx, h.config.CompileTime)
 		c, err = compile(ctx, info, module, k.guard, k.pages, h.cache.codeDir(k))
-		if err == nil && h.config.since != nil {
+		if err == nil {
 			c.since = h.config.since
 		}
 		cancel()

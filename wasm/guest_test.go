@@ -48,14 +48,17 @@ func writeTestFile(t testing.TB, path string, data []byte) {
 
 // trapOnX is the code of a translate that traps when the unit's content starts with an x. The request is
 // {"phase":…,"items":[{…,"value":{"name":"vh","content":"x…"}}]}, and so the content starts behind the last "content":".
-func trapOnX() []byte {
+func trapOnX() []byte { return onX(Op(Unreachable)) }
+
+// onX is trapOnX with something else than a trap.
+func onX(do []byte) []byte {
 	return Code(
 		// local 2 walks from the start; local 1 is the size.
 		Get(0), Put(2),
 		Block(Loop(
 			Get(2), Get(0), Get(1), Op(Add32), Op(0x4f), BrIf(1), // past the end
 			Get(2), Load32(0), Const32(int32(0x223a2274)), Op(0x46), // t":"
-			If(Get(2), Op(0x2d, 0, 4), Const32('x'), Op(0x46), If(Op(Unreachable))),
+			If(Get(2), Op(0x2d, 0, 4), Const32('x'), Op(0x46), If(do)),
 			Get(2), Const32(1), Op(Add32), Put(2),
 			Br(0),
 		)),

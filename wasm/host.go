@@ -51,7 +51,7 @@ type Config struct {
 
 	// backoff is the pause after a first failure that may pass; tests shorten it.
 	backoff time.Duration
-	// since measures how long a call took; nil is time.Since. Tests put their own in.
+	// since says how long a call took; nil is the processor's time. Tests put their own in.
 	since func(start time.Time) time.Duration
 }
 

@@ -99,7 +99,7 @@ func newTestHost(t testing.TB, change func(*Config)) *Host {
 
 func settle(t testing.TB, h *Host) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	if err := h.Settle(ctx); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 
@@ -24,11 +25,15 @@ type instance struct {
 	calls   int
 }
 
-// usage is what a call took.
+// patience is how many times its limit a call may take by the wall clock while its thread has not worked for that long.
+const patience = 16
+
+// usage is what a call took. time is that of the processor, by which modules are compared, for it does not depend on what else the
+// machine does; took is that of the wall clock, which is told.
 type usage struct {
-	fuel  int64
-	time  time.Duration
-	pages uint32
+	fuel       int64
+	time, took time.Duration
+	pages      uint32
 }
 
 // instantiate makes an instance and runs its start section and _initialize within the budget.
@@ -136,8 +141,16 @@ func (i *instance) exchange(ctx context.Context, name string, input []byte, limi
 
 // run runs guest code within a budget and turns what goes wrong into an error with a code.
 func (i *instance) run(ctx context.Context, b budget, guest func(context.Context, *fuel.Meter) error) (spent usage, err error) {
-	start := time.Now()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	start, begun := time.Now(), processorTime()
 	m := &fuel.Meter{Budget: b.fuel, Deadline: start.Add(b.time)}
+	m.More = func() time.Duration { // a busy machine may have kept it from its time
+		if time.Since(start) > patience*b.time {
+			return 0
+		}
+		return b.time - (processorTime() - begun)
+	}
 	inner := context.WithValue(ctx, sandboxKey{}, i.sandbox)
 	if i.code.guard == GuardFuel {
 		inner = m.Context(inner)
@@ -150,7 +163,11 @@ func (i *instance) run(ctx context.Context, b budget, guest func(context.Context
 		if reason := recover(); reason != nil {
 			err = &hostFailure{reason}
 		}
-		if spent.time = i.code.since(start); i.mod != nil {
+		spent.time, spent.took = processorTime()-begun, time.Since(start)
+		if i.code.since != nil {
+			spent.time = i.code.since(start)
+		}
+		if i.mod != nil {
 			spent.fuel = m.Used()
 			if mem := i.mod.Memory(); mem != nil {
 				spent.pages = mem.Size() >> 16
@@ -177,11 +194,11 @@ func (i *instance) explain(err, done, gaveUp error, spent usage) error {
 	}
 	switch {
 	case gaveUp != nil:
-		return fault.Retry(fault.Canceled, "the caller gave up after %v", spent.time.Round(time.Millisecond))
+		return fault.Retry(fault.Canceled, "the caller gave up after %v", spent.took.Round(time.Millisecond))
 	case errors.Is(err, fuel.ErrExhausted):
-		return fault.New(fault.Fuel, "stopped after %d units in %v", spent.fuel, spent.time.Round(time.Millisecond))
+		return fault.New(fault.Fuel, "stopped after %d units in %v", spent.fuel, spent.took.Round(time.Millisecond))
 	case errors.Is(err, fuel.ErrDeadline), done != nil && errors.Is(done, context.DeadlineExceeded):
-		return fault.New(fault.Deadline, "stopped after %v and %d units", spent.time.Round(time.Millisecond), spent.fuel)
+		return fault.New(fault.Deadline, "stopped after %v and %d units", spent.took.Round(time.Millisecond), spent.fuel)
 	case errors.Is(err, fuel.ErrUnmetered):
 		return fault.New(fault.Host, "%w", err)
 	case errors.Is(err, fuel.ErrStack), strings.Contains(err.Error(), "stack overflow"):

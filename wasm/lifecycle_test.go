@@ -154,11 +154,17 @@ func TestTransientFailuresAreTriedAgain(t *testing.T) {
 		t.Fatal(errs)
 	}
 	settle(t, h)
-	if s := find(t, h, "m"); s.Candidate.Stage != StageFetch || s.Candidate.RetryAt.IsZero() || !fault.Is(s.Candidate.Err, fault.Fetch) {
-		t.Fatalf("%+v", s.Candidate)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // while it is tried again there is nothing to say
+		s := find(t, h, "m")
+		if s.Candidate.Stage == StageFetch && !s.Candidate.RetryAt.IsZero() && fault.Is(s.Candidate.Err, fault.Fetch) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v", s.Candidate)
+		}
 	}
 	src.put(guest{Answer: setHeader("up")}.Bytes(), nil, nil)
-	for deadline := time.Now().Add(10 * time.Second); find(t, h, "m").Live == nil; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); find(t, h, "m").Live == nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it was not tried again: %+v", find(t, h, "m").Candidate)
 		}
@@ -360,7 +366,7 @@ func TestFolder(t *testing.T) {
 	}()
 	until := func(what string, ok func() bool) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: %+v", what, h.Status())
 			}

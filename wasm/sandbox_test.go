@@ -3,6 +3,7 @@ package wasm
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -85,7 +86,7 @@ func TestHostFailure(t *testing.T) {
 	module := guest{Prepare: func(m *Module) { m.Import("chancery", "log", []byte{I32, I32, I32}, nil) },
 		Translate: Code(Const32(1), Const32(0), Const32(5), Call(0), packed(0, 0))}.Bytes()
 	c, i := load(t, module, GuardFuel)
-	m := &fuel.Meter{Budget: 1 << 20, Deadline: time.Now().Add(time.Second)}
+	m := &fuel.Meter{Budget: 1 << 20, Deadline: time.Now().Add(time.Hour)}
 	m.Begin(i.mod)
 	_, err := i.mod.ExportedFunction(exportTranslate).Call(m.Context(context.Background()), 0, 0) // no sandbox in the context
 	if err = i.explain(err, nil, nil, usage{}); !fault.Is(err, fault.Host) {
@@ -95,6 +96,27 @@ func TestHostFailure(t *testing.T) {
 		t.Errorf("without a meter: %v", err)
 	}
 	c.close()
+}
+
+// TestDeadlineIsPutOff: a call whose deadline has passed goes on while it is given more time, and ends when it is not.
+func TestDeadlineIsPutOff(t *testing.T) {
+	work := Code(Const32(300_000), Put(2), Loop(Get(2), Const32(1), Op(Sub32), Tee(2), BrIf(0)), packed(0, 0))
+	c, i := load(t, guest{Translate: work}.Bytes(), GuardFuel)
+	defer c.close()
+	asked := 0
+	m := &fuel.Meter{Budget: 1 << 30, Deadline: time.Now(), More: func() time.Duration { asked++; return time.Nanosecond }}
+	call := func() error {
+		m.Begin(i.mod)
+		_, err := i.mod.ExportedFunction(exportTranslate).Call(m.Context(context.WithValue(context.Background(), sandboxKey{}, i.sandbox)), 0, 0)
+		return err
+	}
+	if err := call(); err != nil || asked == 0 {
+		t.Errorf("asked %d times for more time: %v", asked, err)
+	}
+	m.More = func() time.Duration { return 0 }
+	if err := call(); !errors.Is(err, fuel.ErrDeadline) {
+		t.Errorf("without more time: %v", err)
+	}
 }
 
 // TestSleep: a guest that sleeps goes on at once, with its clock moved.

@@ -27,7 +27,7 @@ type Counts struct {
 	Kept, Skipped, Blocked int64
 	// Errors counts failures by code.
 	Errors map[string]int64
-	// Fuel and Time are sums over all calls, MaxTime and MaxFuel the greatest of one call, Pages the greatest memory seen.
+	// Fuel and Time are sums over all calls, MaxTime and MaxFuel the greatest of one call (time is that of the processor), Pages the greatest memory seen.
 	Fuel    int64
 	Time    time.Duration
 	MaxFuel int64

@@ -76,7 +76,7 @@ type Limits struct {
 	Pages uint32 `json:"pages,omitempty"`
 	// Fuel is the greatest number of units of work of one call.
 	Fuel int64 `json:"fuel,omitempty"`
-	// Milliseconds is the greatest duration of one call.
+	// Milliseconds is the greatest duration of one call, as time of its thread.
 	Milliseconds int64 `json:"milliseconds,omitempty"`
 	InputBytes   int   `json:"inputBytes,omitempty"`
 	OutputBytes  int   `json:"outputBytes,omitempty"`

@@ -34,6 +34,8 @@ type Meter struct {
 	Budget int64
 	// Deadline is when the call has to end; the zero value means never.
 	Deadline time.Time
+	// More is asked when the deadline has passed, and puts it off by what it returns; 0 ends the call, as does a nil More.
+	More func() time.Duration
 
 	// handed is the counter's value at the last refill plus everything used before.
 	handed int64
@@ -73,6 +75,19 @@ func (m *Meter) bind(mod api.Module) {
 	}
 }
 
+// late reports whether the time is over.
+func (m *Meter) late() bool {
+	if m.Deadline.IsZero() || time.Now().Before(m.Deadline) {
+		return false
+	}
+	if m.More == nil {
+		return true
+	}
+	more := m.More()
+	m.Deadline = time.Now().Add(more)
+	return more <= 0
+}
+
 // refill accounts for what was used and returns the next portion, or why there is none.
 func (m *Meter) refill(ctx context.Context) (int64, error) {
 	if depth := int64(m.stack.Get()); depth < 0 {
@@ -82,7 +97,7 @@ func (m *Meter) refill(ctx context.Context) (int64, error) {
 	switch {
 	case used > m.Budget:
 		return 0, fmt.Errorf("%w: more than %d units", ErrExhausted, m.Budget)
-	case !m.Deadline.IsZero() && !time.Now().Before(m.Deadline):
+	case m.late():
 		return 0, ErrDeadline
 	case ctx.Err() != nil:
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
