@@ -134,6 +134,7 @@ func (c *Compiler) Compile(s *snapshot.Snapshot) *Result {
 	if low.Answered != nil {
 		heard = slices.DeleteFunc(slices.Clone(heard), low.Answered)
 	}
+	c.statuses.refuse(c.linked.Refused)
 	r.Statuses = c.statuses.list()
 	r.Diagnostics = c.findings.list(r.Snapshot, changes, heard, refused, extending, c.linked.Diagnostics, out.Diagnostics)
 	c.last = s

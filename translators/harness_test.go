@@ -52,14 +52,16 @@ var pairs = sync.OnceValue(func() [2]pair {
 	return out
 })
 
-// withKeys fills in the certificates that an input names: $CERT with $KEY, and $CERT2 with $KEY2; $PEM is the first as plain text.
+// withKeys fills in the certificates that an input names: $CERT with $KEY, and $CERT2 with $KEY2; $PEM is the first as plain text, and $TRUST that
+// within quotes.
 func withKeys(text string) string {
 	p := pairs()
 	plain, err := base64.StdEncoding.DecodeString(p[0].cert)
 	if err != nil {
 		panic(err)
 	}
-	return strings.NewReplacer("$PEM", strconv.Quote(string(plain)), "$CERT2", p[1].cert, "$KEY2", p[1].key, "$CERT", p[0].cert, "$KEY", p[0].key).Replace(text)
+	quoted := strconv.Quote(string(plain))
+	return strings.NewReplacer("$PEM", quoted, `"$TRUST"`, quoted, "$CERT2", p[1].cert, "$KEY2", p[1].key, "$CERT", p[0].cert, "$KEY", p[0].key).Replace(text)
 }
 
 // parse decodes manifests, those in annotations included.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/translators/ir"
+	"github.com/chancery-gateway/chancery/translators/linker"
 )
 
 // statuses gathers what the front ends say became of each object, and counts the routes that are attached to each listener.
@@ -14,6 +15,8 @@ type statuses struct {
 	// said is what each lowering said, told the same with the counts.
 	said, told map[snapshot.Ref]*ir.Status
 	attached   map[listenerRef]int32
+	// refused says why the linker does not serve listeners that their front end has accepted.
+	refused map[listenerRef]string
 	// dirty are the objects whose status is to be made anew.
 	dirty map[snapshot.Ref]struct{}
 	all   []*ir.Status
@@ -67,6 +70,24 @@ func (t *statuses) count(route *ir.Status, by int32) {
 	}
 }
 
+// refuse takes up which sections the linker does not serve.
+func (t *statuses) refuse(all []linker.SectionRefusal) {
+	now := make(map[listenerRef]string, len(all))
+	for _, r := range all {
+		if r.Section.Origin != nil {
+			now[listenerRef{r.Section.Origin.Ref, r.Section.Listener}] = r.Why
+		}
+	}
+	for _, side := range []map[listenerRef]string{t.refused, now} {
+		for l := range side {
+			if t.refused[l] != now[l] {
+				t.dirty[l.of] = struct{}{}
+			}
+		}
+	}
+	t.refused = now
+}
+
 // list returns all statuses, sorted; those that say the same as before keep their pointers.
 func (t *statuses) list() []*ir.Status {
 	var fresh []*ir.Status
@@ -112,7 +133,25 @@ func (t *statuses) counted(s *ir.Status) *ir.Status {
 	n := *s
 	n.Listeners = slices.Clone(s.Listeners)
 	for i := range n.Listeners {
-		n.Listeners[i].AttachedRoutes = t.attached[listenerRef{s.Object, n.Listeners[i].Name}]
+		l := listenerRef{s.Object, n.Listeners[i].Name}
+		n.Listeners[i].AttachedRoutes = t.attached[l]
+		if why := t.refused[l]; why != "" {
+			n.Listeners[i].Conditions = unavailable(n.Listeners[i].Conditions, why)
+		}
 	}
 	return &n
+}
+
+// unavailable returns the conditions of a listener whose port somebody else has (Gateway API: ListenerReasonPortUnavailable).
+func unavailable(conditions []ir.Condition, why string) []ir.Condition {
+	out := slices.Clone(conditions)
+	for i := range out {
+		switch c := &out[i]; c.Type {
+		case "Accepted":
+			*c = ir.Condition{Type: c.Type, Reason: "PortUnavailable", Message: why}
+		case "Programmed":
+			*c = ir.Condition{Type: c.Type, Reason: "Invalid", Message: why}
+		}
+	}
+	return out
 }

@@ -1,16 +1,12 @@
 package gatewayapi
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"strconv"
 	"strings"
 
 	gw "sigs.k8s.io/gateway-api/apis/v1"
-
-	"github.com/chancery-gateway/chancery/snapshot"
-	"github.com/chancery-gateway/chancery/snapshot/api/v3alpha1"
 )
 
 // socket is what one process can bind once.
@@ -18,20 +14,6 @@ type socket struct {
 	address string
 	port    int32
 	udp     bool
-}
-
-// taken are the sockets of Emissary's Listeners and TCPMappings, which keep theirs, with who has them.
-func (f *FrontEnd) taken(ports []*snapshot.Object) map[socket]string {
-	out := map[socket]string{}
-	for _, o := range ports {
-		switch spec := o.Spec.(type) {
-		case *v3alpha1.ListenerSpec:
-			out[socket{f.options.BindAddress, int32(spec.Port), false}] = o.Ref.String()
-		case *v3alpha1.TCPMappingSpec:
-			out[socket{cmp.Or(spec.Address, f.options.BindAddress), int32(spec.Port), false}] = o.Ref.String()
-		}
-	}
-	return out
 }
 
 // reserved reports whether the installation itself needs the port on this address: its own are on the loopback address.
@@ -55,7 +37,7 @@ func (f *FrontEnd) reserved(address string, port int32) bool {
 // settle finds the listeners that are in the way of one another. Listeners of one object that cannot be told apart are all
 // refused; between objects the Gateway's own come before those of its ListenerSets, and older objects before younger ones
 // (Gateway API: Gateway spec.listeners, ListenerSet).
-func (w *world) settle(byAge []*gatewayPlan, taken map[socket]string) {
+func (w *world) settle(byAge []*gatewayPlan) {
 	standing := map[socket][]*listenerPlan{}
 	for _, g := range byAge {
 		groups := [][]*listenerPlan{g.listeners}
@@ -65,7 +47,7 @@ func (w *world) settle(byAge []*gatewayPlan, taken map[socket]string) {
 		for _, group := range groups {
 			for _, l := range group {
 				for _, address := range g.addresses {
-					l.meet(address, group, standing[l.socket(address)], taken)
+					l.meet(address, group, standing[l.socket(address)])
 				}
 			}
 			for _, l := range group {
@@ -85,17 +67,13 @@ func (l *listenerPlan) socket(address string) socket {
 }
 
 // meet holds against a listener what is in its way on an address: its siblings, and those that stand already.
-func (l *listenerPlan) meet(address string, siblings, standing []*listenerPlan, taken map[socket]string) {
-	if by := taken[l.socket(address)]; by != "" {
-		l.clash.object(string(gw.ListenerReasonPortUnavailable), fmt.Sprintf("%s has port %d", by, l.spec.Port))
-	}
+func (l *listenerPlan) meet(address string, siblings, standing []*listenerPlan) {
 	against := func(other *listenerPlan) {
 		if other == l || other.socket(address) != l.socket(address) {
 			return
 		}
 		if reason, why := l.distinct(other); reason != "" {
 			l.clash.object(reason, why)
-			l.conflict = true
 		}
 	}
 	for _, s := range siblings {

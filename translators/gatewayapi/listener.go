@@ -56,7 +56,7 @@ func (l *lowering) listener(g *gatewayPlan, p *listenerPlan) *section {
 	if err := checkWildcard(p.hostname); err != nil {
 		refuse(string(gw.ListenerReasonUnsupportedValue), ".hostname", err.Error(), "an exact name or one such as \"*.example.com\"")
 	}
-	f := &ir.SectionFragment{Origin: l.o, Name: sectionName(p.of, spec.Name), Addresses: g.addresses, Port: uint32(max(spec.Port, 0)), Hostname: p.hostname}
+	f := &ir.SectionFragment{Origin: l.o, Name: sectionName(p.of, spec.Name), Listener: string(spec.Name), At: p.path, Addresses: g.addresses, Port: uint32(max(spec.Port, 0)), Hostname: p.hostname}
 	frame := l.f.emissary.Frame(l.o, l.v)
 	f.BufferLimit, f.TCPAccessLogs = frame.BufferLimit, frame.TCPAccessLogs
 	f.TCPStatPrefix = fmt.Sprintf("ingress_%s_%d", strings.ToLower(string(spec.Protocol)), spec.Port)
@@ -79,7 +79,7 @@ func (l *lowering) listener(g *gatewayPlan, p *listenerPlan) *section {
 	switch {
 	case !x.accepted.stands():
 		reason := string(gw.ListenerReasonInvalid)
-		if p.conflict {
+		if !p.clash.stands() {
 			reason = p.clash.reason
 		}
 		programmed.object(reason, x.accepted.message)
@@ -94,7 +94,7 @@ func (l *lowering) listener(g *gatewayPlan, p *listenerPlan) *section {
 		x.fragment = f
 	}
 	conflict := no(string(gw.ListenerConditionConflicted), string(gw.ListenerReasonNoConflicts), "no other listener is in the way")
-	if p.conflict {
+	if !p.clash.stands() {
 		conflict = yes(conflict.Type, p.clash.reason, p.clash.message)
 	}
 	x.status.Conditions = []ir.Condition{

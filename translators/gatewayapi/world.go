@@ -12,7 +12,6 @@ import (
 
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/snapshot/api"
-	"github.com/chancery-gateway/chancery/snapshot/api/v3alpha1"
 )
 
 // world is what follows from all Gateways together: the addresses of each, and which listeners are in the way of one another.
@@ -52,8 +51,6 @@ type listenerPlan struct {
 	// hostname is "*" for all names.
 	hostname string
 	clash    verdict
-	// conflict is set where another listener is in the way, not an object of another API.
-	conflict bool
 }
 
 func hostnameOf(l *gw.Listener) string {
@@ -74,7 +71,7 @@ func listenerPlans(o *snapshot.Object, listeners []gw.Listener) []*listenerPlan 
 // plan returns the world as the view shows it, which is made anew only when something in it has changed.
 func (f *FrontEnd) plan(v *snapshot.View) *world {
 	w := &world{gateways: map[snapshot.Ref]*gatewayPlan{}, sets: map[snapshot.Ref]*setPlan{}}
-	var gateways, sets, ports []*snapshot.Object
+	var gateways, sets []*snapshot.Object
 	collect := func(k snapshot.GroupKind, take func(*snapshot.Object) bool) (out []*snapshot.Object) {
 		for o := range v.List(k) {
 			if take(o) {
@@ -89,7 +86,6 @@ func (f *FrontEnd) plan(v *snapshot.View) *world {
 	}
 	collect(api.KindGatewayClass, here)
 	gateways, sets = collect(api.KindGateway, here), collect(api.KindListenerSet, here)
-	ports = append(collect(v3alpha1.KindListener, f.emissary.Owns), collect(v3alpha1.KindTCPMapping, f.emissary.Owns)...)
 	for _, s := range sets {
 		if spec, ok := s.Spec.(*gw.ListenerSetSpec); ok {
 			for _, n := range []string{s.Namespace, string(value(spec.ParentRef.Namespace, ""))} {
@@ -119,7 +115,7 @@ func (f *FrontEnd) plan(v *snapshot.View) *world {
 	for _, o := range sets {
 		w.attach(o, v)
 	}
-	w.settle(byAge, f.taken(ports))
+	w.settle(byAge)
 	f.world.Store(w)
 	return w
 }

@@ -109,6 +109,8 @@ type SectionFragment struct {
 	Origin *snapshot.Object
 	// Name is unique; routes name it.
 	Name string
+	// Listener is its name in the status of the object, At the field of the object that findings are about.
+	Listener, At string
 	// Addresses are the ones that it is served on; it may be on several.
 	Addresses []string
 	Port      uint32

@@ -39,8 +39,16 @@ type Linked struct {
 	// Requests are the endpoint sets that the program's clusters name, sorted by name.
 	Requests    []*ir.EndpointRequest
 	Diagnostics []snapshot.Diagnostic
+	// Refused are the sections that cannot be served on some address.
+	Refused []SectionRefusal
 	// Groups is the number of route groups that were linked anew.
 	Groups int
+}
+
+// SectionRefusal says why a section is not served where it should be.
+type SectionRefusal struct {
+	Section *ir.SectionFragment
+	Why     string
 }
 
 // New returns an empty linker.
@@ -77,7 +85,7 @@ func (l *Linker) Link(changes []Change) Linked {
 	idle := l.idle()
 	p.Clusters = l.clusters.list(idle)
 	p.Secrets = l.secrets.list(idle)
-	return Linked{Program: p, Requests: l.requests.list(idle), Diagnostics: l.diagnostics(), Groups: l.linked}
+	return Linked{Program: p, Requests: l.requests.list(idle), Diagnostics: l.diagnostics(), Refused: l.topology.refused, Groups: l.linked}
 }
 
 // idle are the objects of which nothing is on any listener: what only they want is left out of the program.

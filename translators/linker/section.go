@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
@@ -21,9 +22,14 @@ type sectionPlan struct {
 func (l *Linker) planSections(t *topology, tcp []*ir.TCPRouteFragment, used map[*routeSet]bool) {
 	var plans []*sectionPlan
 	at := map[string]*sectionPlan{}
+	taken := l.takenPorts()
 	for _, s := range sortedFragments(l, func(f *ir.Fragments) []*ir.SectionFragment { return f.Sections }) {
 		for _, address := range s.Addresses {
 			name := fmt.Sprintf("gateway-%s-%d", address, s.Port)
+			if by, is := taken[port{address, s.Port}]; is {
+				t.refuse(s, fmt.Sprintf("%s has port %d of address %s", nameOf(by), s.Port, address))
+				continue
+			}
 			p := at[name]
 			if p == nil {
 				p = &sectionPlan{linker: l, topology: t, out: &ir.Listener{Name: name, Address: address, Port: s.Port, BufferLimit: s.BufferLimit}}
@@ -51,6 +57,30 @@ func (l *Linker) planSections(t *topology, tcp []*ir.TCPRouteFragment, used map[
 			slices.SortFunc(p.out.Chains, func(a, b *ir.FilterChain) int { return strings.Compare(a.Name, b.Name) })
 			t.listeners = append(t.listeners, p.out)
 		}
+	}
+}
+
+type port struct {
+	address string
+	number  uint32
+}
+
+// takenPorts are those that listeners of another sort are made for, with who has them: they keep theirs.
+func (l *Linker) takenPorts() map[port]*snapshot.Object {
+	out := map[port]*snapshot.Object{}
+	for _, lf := range sortedFragments(l, func(f *ir.Fragments) []*ir.ListenerFragment { return f.Listeners }) {
+		if !lf.UDP {
+			out[port{lf.Address, lf.Port}] = lf.Origin
+		}
+	}
+	return out
+}
+
+// refuse notes that a section is not served, and tells its object.
+func (t *topology) refuse(s *ir.SectionFragment, why string) {
+	t.refused = append(t.refused, SectionRefusal{Section: s, Why: why})
+	if s.Origin != nil {
+		t.findings = append(t.findings, s.Origin.About(snapshot.Error, codeAddressTaken, s.At, why, "give the listener another port"))
 	}
 }
 

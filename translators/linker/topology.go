@@ -24,6 +24,7 @@ type topology struct {
 	proxied  map[*ir.TCPRouteFragment]bool
 	idle     map[snapshot.Ref]bool
 	findings []snapshot.Diagnostic
+	refused  []SectionRefusal
 }
 
 // configPlan is one route configuration before its routes are filled in.
