@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chancery-gateway/chancery/policies"
 )
@@ -30,7 +31,7 @@ func TestQuarantine(t *testing.T) {
 		t.Errorf("%v: every object is under the quarantine, and every verdict of the other policy stands", n)
 	}
 	for _, p := range a.Policies() {
-		if timeouts := p.Stats.Timeouts.Load(); p.ID == "hostile" && (timeouts < 4 || timeouts > 12) {
+		if timeouts := p.Stats.Timeouts.Load(); p.ID == "hostile" && (timeouts < 4 || timeouts > 8+4*int64(runtime.GOMAXPROCS(0))) { // so many may be under way
 			t.Errorf("cut %d times", timeouts)
 		}
 	}
@@ -66,8 +67,13 @@ func TestManySwaps(t *testing.T) {
 	swap(60)
 	heap, goroutines := measure()
 	swap(rounds)
-	after, now := measure()
-	if after > heap+2<<20 || now > goroutines {
-		t.Errorf("heap from %d to %d bytes, goroutines from %d to %d", heap, after, goroutines, now)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // what still ends, ends; what is left behind does not
+		after, now := measure()
+		if after <= heap+2<<20 && now <= goroutines {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("heap from %d to %d bytes, goroutines from %d to %d", heap, after, goroutines, now)
+		}
 	}
 }

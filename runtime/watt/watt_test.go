@@ -165,7 +165,7 @@ func TestPostedSnapshots(t *testing.T) {
 		select {
 		case s := <-delivered:
 			return s
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatal("nothing is delivered")
 			return nil
 		}

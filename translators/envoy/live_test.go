@@ -54,7 +54,7 @@ func run(t *testing.T, config []byte, ready uint32) {
 			}
 		}
 	})
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/ready", ready))
 		if err != nil {
 			continue
@@ -64,7 +64,7 @@ func run(t *testing.T, config []byte, ready uint32) {
 			return
 		}
 	}
-	t.Fatal("Envoy is not ready after 20 s")
+	t.Fatal("Envoy is not ready after two minutes")
 }
 
 // TestEnvoyAnswersFromStatic runs static.json on an Envoy without a control plane and asks it.

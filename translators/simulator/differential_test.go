@@ -9,16 +9,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
 // TestAgainstEnvoy runs random programs on a real Envoy and compares every answer with the simulator's. CHANCERY_SEED
-// repeats a run.
+// draws others than the usual ones.
 func TestAgainstEnvoy(t *testing.T) {
 	envoyPath(t)
-	seed := uint64(time.Now().UnixNano())
+	seed := uint64(1)
 	if s := os.Getenv("CHANCERY_SEED"); s != "" {
 		n, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {

@@ -76,7 +76,7 @@ func startEnvoy(t *testing.T, config []byte) map[string]uint32 {
 			t.Logf("Envoy's log:\n%s", log.String())
 		}
 	})
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		select {
 		case err := <-dead:
 			dead <- err
@@ -89,12 +89,12 @@ func startEnvoy(t *testing.T, config []byte) map[string]uint32 {
 		}
 		return listenerPorts(t, string(address))
 	}
-	t.Fatal("Envoy is not ready after 30 s")
+	t.Fatal("Envoy is not ready after two minutes")
 	return nil
 }
 
 func adminGet(address, path string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+strings.TrimSpace(address)+path, nil)
 	if err != nil {
@@ -174,7 +174,7 @@ func (c *client) send(address string, r Request) (answer, error) {
 	for attempt := 0; ; attempt++ {
 		conn, kept := c.connections[key]
 		if !kept {
-			raw, err := net.DialTimeout("tcp", address, 5*time.Second)
+			raw, err := net.DialTimeout("tcp", address, time.Minute)
 			if err != nil {
 				return answer{}, err
 			}
@@ -204,7 +204,7 @@ func (c *client) send(address string, r Request) (answer, error) {
 }
 
 func (c *wire) exchange(r Request) (answer, error) {
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		return answer{}, err
 	}
 	var out strings.Builder
