@@ -86,3 +86,21 @@ func TestReviewsThatPassAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// Whose an Ingress is, its class says: nothing is said of others'.
+func TestReviewsOfIngresses(t *testing.T) {
+	class, _ := decodeRequest([]byte(`{"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "ours"}, "spec": {"controller": "getambassador.io/ingress-controller"}}`))
+	a := &app{settings: &settings.Settings{AmbassadorID: "default", Namespace: "edge"}, governing: &governing{}}
+	trial := a.newTrial()
+	trial.Observe(snapshot.Empty().Derive([]*snapshot.Object{class}, nil, nil))
+	for name, verdict := range map[string]string{
+		`"ours"`: webhook.Refused, `"theirs"`: webhook.Passed, `null`: webhook.Passed,
+	} {
+		review := `{"kind": "AdmissionReview", "request": {"uid": "u", "operation": "CREATE", "object": {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "i", "namespace": "edge", "uid": "1"},
+			"spec": {"ingressClassName": ` + name + `, "defaultBackend": {"resource": {"kind": "Bucket", "name": "b"}}}}}}`
+		answer, got, err := a.reviewed(t.Context(), trial, false, []byte(review))
+		if err != nil || got != verdict {
+			t.Errorf("class %s: %s, %v: %s", name, got, err, answer)
+		}
+	}
+}

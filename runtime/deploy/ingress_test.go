@@ -118,3 +118,30 @@ func TestIngress(t *testing.T) {
 		}
 	}
 }
+
+// Of Ingresses of our class what is wrong is told before they are stored, as far as the API server does not know it itself; others
+// are nobody's business here.
+func TestIngressesAtTheDoor(t *testing.T) {
+	c, client, ns, port := bed(t)
+	_, author := guarded(t, c, client, ns, port)
+	try := func(class, spec string) (string, error) {
+		return author.try(kubetest.Objects(t, fmt.Appendf(nil, `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: i, namespace: %s, annotations: {kubernetes.io/ingress.class: %s}}, spec: {%s}}`, ns, class, spec))[0])
+	}
+	const resource = "defaultBackend: {resource: {apiGroup: example.com, kind: Bucket, name: b}}"
+	if _, err := try("ambassador", resource); err == nil || !strings.Contains(err.Error(), "spec.defaultBackend.resource") || !strings.Contains(err.Error(), "CH-INGRESS-005") {
+		t.Errorf("a resource backend: %v", err)
+	}
+	if _, err := try("nginx", resource); err != nil {
+		t.Errorf("one of another class: %v", err)
+	}
+	// The Service may come later.
+	said, err := try("ambassador", "rules: [{host: a.example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: later, port: {name: http}}}}]}}]")
+	if err != nil {
+		t.Errorf("a Service that is not there yet: %v", err)
+	}
+	t.Log(said)
+	said, err = try("ambassador", "rules: [{host: a.example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: later, port: {number: 80}}}}]}}]")
+	if err != nil || !strings.Contains(said, "there is no Service "+ns+"/later") {
+		t.Errorf("the warning is %q, %v", said, err)
+	}
+}

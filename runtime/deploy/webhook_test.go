@@ -52,7 +52,9 @@ webhooks:
   timeoutSeconds: 5
   clientConfig: {url: "https://127.0.0.1:%[1]d/webhooks/admission"}
   namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[2]s}}
-  rules: [{apiGroups: [getambassador.io, chancery.dev], apiVersions: ["*"], operations: [CREATE, UPDATE, DELETE], resources: ["*"], scope: Namespaced}]
+  rules:
+  - {apiGroups: [getambassador.io, chancery.dev], apiVersions: ["*"], operations: [CREATE, UPDATE, DELETE], resources: ["*"], scope: Namespaced}
+  - {apiGroups: [networking.k8s.io], apiVersions: ["*"], operations: [CREATE, UPDATE, DELETE], resources: [ingresses], scope: Namespaced}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingWebhookConfiguration
