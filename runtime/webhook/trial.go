@@ -221,6 +221,7 @@ var ofOthers = map[string]bool{
 	"CH-TLS-001": true, "CH-TLS-002": true, "CH-TLS-003": true, "CH-TLS-004": true, "CH-TLS-005": true,
 	"CH-CLUSTER-002": true, "CH-CLUSTER-003": true, "CH-CLUSTER-009": true, "CH-HOST-004": true,
 	"CH-AUTH-001": true, "CH-RATELIMIT-001": true, "CH-RATELIMIT-002": true, "CH-SERVICE-001": true, "CH-MODULE-004": true, "CH-INGRESS-009": true,
+	"CH-GATEWAY-001": true, "CH-GATEWAY-004": true, "CH-GATEWAY-005": true, "CH-GATEWAY-007": true, "CH-GATEWAY-008": true, "CH-GATEWAY-011": true, "CH-GATEWAY-012": true,
 	"CH-ENVOY-002": true, "CH-ENVOY-004": true, "CH-ENVOY-005": true, "CH-ENVOY-006": true, "CH-ENVOY-015": true, "CH-ENVOY-018": true,
 }
 

@@ -28,14 +28,14 @@ var (
 	codeBackend = snapshot.NewCode("CH-GATEWAY-008", "backend that cannot be used",
 		"A backendRef names no Service port, another kind, or a Service of another namespace without a ReferenceGrant. Its share is answered 500.",
 		"Correct the reference, create the Service, or create the ReferenceGrant.")
-	codeValue = snapshot.NewCode("CH-GATEWAY-009", "value of a route that is wrong",
-		"A match, filter or time span of a rule cannot be used. The rule is not served; others of the route are.",
+	codeValue = snapshot.NewCode("CH-GATEWAY-009", "value that is wrong",
+		"A match, filter or time span of a rule, or a name of a policy, cannot be used. Requests of the rule are answered 500, a match that nothing can meet is left out; other rules are served.",
 		"Correct what the message names.")
 	codeUnsupported = snapshot.NewCode("CH-GATEWAY-010", "part of an object that is not supported",
 		"The field is understood, but not what it asks for.",
 		"See translators/COMPATIBILITY.md for what is supported.")
 	codePolicy = snapshot.NewCode("CH-GATEWAY-011", "BackendTLSPolicy that cannot be used",
-		"The policy's certificate authorities or names cannot be used, or another policy has the target. Backends that it names are not called.",
+		"The policy's certificate authorities cannot be used, or another policy has the target. Backends that it names are not called.",
 		"Correct what the message names.")
 	codeListenerSet = snapshot.NewCode("CH-GATEWAY-012", "ListenerSet that is not attached",
 		"The Gateway that a ListenerSet names is not there or does not allow it.",

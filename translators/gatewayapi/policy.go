@@ -75,7 +75,11 @@ func (l *lowering) policyTLS(spec *gw.BackendTLSPolicySpec) (tls *ir.UpstreamTLS
 	v := &spec.Validation
 	fail := func(d *verdict, reason, at, message string) {
 		d.object(reason, message)
-		l.fail(codePolicy, path+at, message, "")
+		code := codeValue
+		if d == &resolved {
+			code = codePolicy
+		}
+		l.fail(code, path+at, message, "")
 	}
 	host := strings.ToLower(string(v.Hostname))
 	if err := emissary.CheckHostname(host); err != nil {
