@@ -326,7 +326,7 @@ func TestChaos(t *testing.T) {
 	}
 	for _, p := range probes {
 		if n := p.failed.Load(); n > 0 {
-			t.Errorf("%s: %d of %d requests for what was not edited failed, the first: %s", p.name, n, p.asked.Load(), *p.first.Load())
+			t.Errorf("%s: %d of %d requests for what was not edited failed, the first: %s", p.name, n, p.asked.Load(), p.wrong())
 		}
 		t.Logf("%s: %d requests", p.name, p.asked.Load())
 	}

@@ -123,7 +123,7 @@ func TestConsul(t *testing.T) {
 	cancel()
 	running.Wait()
 	if n := p.failed.Load(); n > 0 {
-		t.Errorf("%d of %d requests failed: %s", n, p.asked.Load(), *p.first.Load())
+		t.Errorf("%d of %d requests failed: %s", n, p.asked.Load(), p.wrong())
 	}
 	agent.Restart()
 	agent.Register("web", "web-b", "127.0.0.1", "10.0.0.1", b.port, true)

@@ -37,6 +37,14 @@ func (p *probe) run(ctx context.Context) {
 	}
 }
 
+// wrong is the first answer that was not as it should be.
+func (p *probe) wrong() string {
+	if first := p.first.Load(); first != nil {
+		return *first
+	}
+	return "none"
+}
+
 func (p *probe) once() string {
 	r, err := http.NewRequest(http.MethodGet, p.url, nil)
 	if err != nil {
@@ -168,7 +176,7 @@ func TestEdits(t *testing.T) {
 	running.Wait()
 	for _, p := range probes {
 		if n := p.failed.Load(); n > 0 || p.asked.Load() < edits {
-			t.Errorf("%s: %d of %d requests for what was not edited failed, the first: %s", p.name, n, p.asked.Load(), *p.first.Load())
+			t.Errorf("%s: %d of %d requests for what was not edited failed, the first: %s", p.name, n, p.asked.Load(), p.wrong())
 		}
 		t.Logf("%s: %d requests", p.name, p.asked.Load())
 	}

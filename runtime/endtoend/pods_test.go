@@ -133,7 +133,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	after := g.measurements()
 	for _, p := range probes {
 		if n := p.failed.Load(); n > 0 {
-			t.Errorf("%s: %d of %d requests failed, the first: %s", p.name, n, p.asked.Load(), *p.first.Load())
+			t.Errorf("%s: %d of %d requests failed, the first: %s", p.name, n, p.asked.Load(), p.wrong())
 		}
 	}
 	for _, total := range []string{"chancery_compiles_total", "chancery_xds_refusals_total"} {

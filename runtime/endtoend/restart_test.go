@@ -79,7 +79,7 @@ func TestHotRestart(t *testing.T) {
 		running.Wait()
 		for _, p := range probes {
 			if n := p.failed.Load(); n > 0 {
-				t.Errorf("%s: %d of %d requests failed, the first: %s", p.name, n, p.asked.Load(), *p.first.Load())
+				t.Errorf("%s: %d of %d requests failed, the first: %s", p.name, n, p.asked.Load(), p.wrong())
 			}
 			t.Logf("%s: %d requests", p.name, p.asked.Load())
 		}
