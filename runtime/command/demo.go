@@ -53,7 +53,7 @@ Chancery and Envoy are up, serving %[1]s.
 
   http://shop.localhost:8080       clear text; one request in five goes to the canary
   https://account.localhost:8443   TLS with a certificate made just now
-  http://%[2]s/ambassador/v0/diag/?json=true   diagnostics; also /metrics
+  http://%[2]s/ambassador/v0/diag/   diagnostics; ?json=true for programs; also /metrics
 
 Try:
 

@@ -37,7 +37,7 @@ files are live within a moment; what is wrong is printed when it appears and whe
 object concerned. SIGTERM and Ctrl-C let requests in flight come to their end; a second Ctrl-C does not wait. With --envoy-base-id, SIGHUP has
 Envoy restarted hot: another one, of the binary as it is then, takes over its sockets.
 
-  8877  health and diagnostics: /ambassador/v0/check_alive, check_ready, diag/?json=true, /metrics
+  8877  health and diagnostics: /ambassador/v0/check_alive, check_ready, diag/ (a page; ?json=true for programs), /metrics
   8003  xDS, loopback only
   8001  Envoy's admin interface, loopback only
   8006  Envoy's ready listener, loopback only`,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chancery-gateway/chancery/runtime/health"
 	"github.com/chancery-gateway/chancery/runtime/modules"
+	"github.com/chancery-gateway/chancery/runtime/page"
 	"github.com/chancery-gateway/chancery/runtime/report"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
 	"github.com/chancery-gateway/chancery/runtime/trace"
@@ -64,7 +65,7 @@ type RouteInfo struct {
 func (g *Gateway) handler() http.Handler {
 	handler := health.New(health.Options{
 		Alive: g.isAlive, Ready: g.isReady, Metrics: g.writeMetrics, OwnMetrics: g.writeOwnMetrics,
-		Overview: func(ctx context.Context) any { return g.overview(ctx) },
+		Overview: func(ctx context.Context) any { return g.overview(ctx) }, Page: page.Handler(g.state),
 		Local: func() bool {
 			r := g.pipeline.Result()
 			return r != nil && r.Program.Bootstrap != nil && r.Program.Bootstrap.LocalDiagnostics
@@ -88,7 +89,8 @@ func (g *Gateway) handler() http.Handler {
 	return mux
 }
 
-func (g *Gateway) overview(ctx context.Context) *Overview {
+// overviewWithoutRoutes returns all of the overview that costs little, whatever there is.
+func (g *Gateway) overviewWithoutRoutes(ctx context.Context) *Overview {
 	v := &Overview{Errors: [][2]string{}, Routes: []RouteInfo{}, Nodes: g.server.Status()}
 	if v.Nodes == nil {
 		v.Nodes = []xds.NodeStatus{}
@@ -120,6 +122,11 @@ func (g *Gateway) overview(ctx context.Context) *Overview {
 	if g.options.Modules != nil {
 		v.Modules = g.options.Modules.Reports()
 	}
+	return v
+}
+
+func (g *Gateway) overview(ctx context.Context) *Overview {
+	v := g.overviewWithoutRoutes(ctx)
 	findings := g.pipeline.Findings()
 	v.Diagnostics = report.NewDocument(findings).Diagnostics
 	for _, d := range findings {

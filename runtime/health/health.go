@@ -25,8 +25,9 @@ type Probe func(ctx context.Context) (ok bool, why string)
 type Options struct {
 	// Alive and Ready answer check_alive and check_ready.
 	Alive, Ready Probe
-	// Overview returns the content of the diagnostics page, as a value for encoding/json.
+	// Overview returns the content of the diagnostics page, as a value for encoding/json; Page shows it to people.
 	Overview func(ctx context.Context) any
+	Page     http.Handler
 	// Local reports whether the overview is for this machine alone; nil means that it is for everyone.
 	Local func() bool
 	// Metrics writes all metrics in Prometheus' text format.
@@ -41,6 +42,10 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /ambassador/v0/check_alive", probe(o.Alive))
 	mux.HandleFunc("GET /ambassador/v0/check_ready", probe(o.Ready))
 	overview := func(w http.ResponseWriter, r *http.Request) {
+		if !wantsJSON(r) {
+			o.Page.ServeHTTP(w, r)
+			return
+		}
 		answer, err := only(o.Overview(r.Context()), r.URL.Query().Get("filter"))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusNotFound)
@@ -76,6 +81,12 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("/debug/pprof/symbol", local(pprof.Symbol))
 	mux.HandleFunc("/debug/pprof/trace", local(pprof.Trace))
 	return mux
+}
+
+// wantsJSON: as in Emissary, the page is for people unless "json" or "filter" stands in the query; or the client takes JSON and no HTML.
+func wantsJSON(r *http.Request) bool {
+	q, accept := r.URL.Query(), r.Header.Get("Accept")
+	return q.Has("filter") || q.Has("json") && !strings.EqualFold(q.Get("json"), "false") || strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html")
 }
 
 // only returns one member of the overview, as Emissary's "filter" does, or all of it for "".

@@ -17,6 +17,9 @@ func handler(metrics error) http.Handler {
 		Alive:    func(context.Context) (bool, string) { return true, "alive" },
 		Ready:    func(context.Context) (bool, string) { return false, "not yet" },
 		Overview: func(context.Context) any { return map[string]int{"answer": 42} },
+		Page: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "a page") // a recorder takes everything
+		}),
 		Metrics: func(_ context.Context, w io.Writer) error {
 			_, err := io.WriteString(w, "chancery_x 1\n")
 			return errors.Join(err, metrics)
@@ -39,7 +42,10 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/ambassador/v0/diag/?json=true", "10.0.0.1:1", 200, `"answer": 42`},
 		{"GET", "/ambassador/v0/diag/?json=true&filter=answer", "10.0.0.1:1", 200, `42`},
 		{"GET", "/ambassador/v0/diag/?filter=question", "10.0.0.1:1", 404, `right is one of answer`},
-		{"GET", "/ambassador/v0/diag", "10.0.0.1:1", 200, `"answer": 42`},
+		{"GET", "/ambassador/v0/diag?json=1", "10.0.0.1:1", 200, `"answer": 42`},
+		{"GET", "/ambassador/v0/diag", "10.0.0.1:1", 200, "a page"},
+		{"GET", "/ambassador/v0/diag/", "10.0.0.1:1", 200, "a page"},
+		{"GET", "/ambassador/v0/diag/?json=false", "10.0.0.1:1", 200, "a page"},
 		{"GET", "/metrics", "10.0.0.1:1", 200, "chancery_x 1"},
 		{"GET", "/metrics?envoy=false", "10.0.0.1:1", 200, "chancery_own 1"},
 		{"POST", "/metrics", "10.0.0.1:1", 405, ""},
@@ -97,13 +103,19 @@ func TestServeEnds(t *testing.T) {
 // TestDiagnosticsForThisMachine: a Module that turns the page off hides it from the network, not from an operator on the pod.
 func TestDiagnosticsForThisMachine(t *testing.T) {
 	hidden := true
-	h := New(Options{Overview: func(context.Context) any { return 1 }, Local: func() bool { return hidden }})
-	ask := func(from string) int {
-		r := httptest.NewRequest("GET", "/ambassador/v0/diag/", nil)
-		r.RemoteAddr = from
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return w.Code
+	h := New(Options{Overview: func(context.Context) any { return map[string]int{"errors": 1} }, Page: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Local: func() bool { return hidden }})
+	ask := func(from string) (code int) {
+		for _, query := range []string{"", "?json=true", "?filter=errors&json=true"} { // the page, and the same as data
+			r := httptest.NewRequest("GET", "/ambassador/v0/diag/"+query, nil)
+			r.RemoteAddr = from
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if code != 0 && w.Code != code {
+				t.Errorf("%s is answered %d where the page is answered %d", query, w.Code, code)
+			}
+			code = w.Code
+		}
+		return code
 	}
 	if got := ask("10.0.0.1:1"); got != 404 {
 		t.Errorf("the network is answered %d", got)

@@ -10,7 +10,7 @@ import (
 var withoutEffect = map[string]string{
 	"AMBASSADOR_APIEXT_DEPLOYMENT_NAME":      "kinds whose conversion does not work yet are waited for anyway",
 	"AMBASSADOR_APIEXT_DEPLOYMENT_NAMESPACE": "kinds whose conversion does not work yet are waited for anyway",
-	"AMBASSADOR_DIAGD_BANNER_ENDPOINT":       "there is no page to show a banner on",
+	"AMBASSADOR_DIAGD_BANNER_ENDPOINT":       "the diagnostics page fetches nothing to show as a banner",
 	"AMBASSADOR_DISABLE_ENDPOINTS":           "endpoints always travel by EDS; name the resolver kubernetes-service for DNS",
 	"AMBASSADOR_FORCE_SECRET_VALIDATION":     "Secrets are always checked",
 	"AMBASSADOR_READY_LOG":                   "the ready listener has no access log",
