@@ -152,7 +152,10 @@ static_resources:
 
 // anew returns a server as the program has it, but that its patience with Envoy never ends: what comes, does not come of that.
 func (b *bed) anew() *Server {
-	return New(Options{BarrierTimeout: time.Hour, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	warm := func(ctx context.Context, _ NodeStatus, clusters []string) []string {
+		return WarmAt(ctx, fmt.Sprint("127.0.0.1:", b.admin), clusters)
+	}
+	return New(Options{BarrierTimeout: time.Hour, Warm: warm, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 }
 
 // serve puts a server on the socket, in place of the one before.

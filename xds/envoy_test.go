@@ -193,7 +193,7 @@ func TestRealEnvoySilentDNS(t *testing.T) {
 		lead("/dns", "dns")
 		set = with(set, b.cluster("eds", time.Second), b.endpoints("eds", b.hallo), b.static("static", b.hallo), b.dns("dns", b.hallo), pack(t, "routes", routes))
 		b.server.Publish(set)
-		for _, path := range []string{"/eds", "/static"} {
+		for _, path := range []string{"/eds", "/static", "/dns"} { // Envoy is asked about the last
 			b.eventually(path, func() bool { _, text, _ := b.get(path); return text == "hallo" })
 		}
 		if b.stat("cluster_manager.warming_clusters") == "0" || b.server.Counters().Timeouts > 0 {

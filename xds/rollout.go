@@ -20,6 +20,7 @@ func (st *stream) advance(now time.Time) (time.Time, error) {
 	if newest == nil {
 		return time.Time{}, nil
 	}
+	st.hear()
 	st.adopt(newest)
 	st.moveEndpoints(newest)
 	st.expire(now)
@@ -32,6 +33,7 @@ func (st *stream) advance(now time.Time) (time.Time, error) {
 		return time.Time{}, err
 	}
 	st.expire(now) // what was sent just now has its time too
+	st.ask(now)
 	st.settle()
 	return st.alarm, nil
 }

@@ -235,6 +235,9 @@ func (st *stream) answered(sub *subscription, q *request, now time.Time) {
 	}
 	if sub.typeURL == ir.TypeCluster {
 		st.unsure = true
+		for i := range responses {
+			st.asking.forgetWarm(&responses[i])
+		}
 	}
 	r := responses[len(responses)-1]
 	if q.nack {

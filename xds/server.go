@@ -46,6 +46,8 @@ type Options struct {
 	OnSent func(Sent)
 	// OnStatus is told, in the same way, that Status lacks an Envoy that it had, or that one does without something else than before.
 	OnStatus func()
+	// Warm, which may be nil, asks an Envoy which clusters are warm while one of those that it was sent holds back its answer.
+	Warm Warm
 	// Fit returns what clusters and listeners become for an Envoy of that version, and what it does without, "" for nothing: a pure
 	// function of the resource, which keeps its name and has a version of its own where it is another. It is nil for an Envoy that takes
 	// them as they are. Fit may be nil, which is that for all.
@@ -69,6 +71,7 @@ type Server struct {
 	onNACK   func(NACK)
 	onSent   func(Sent)
 	onStatus func()
+	warm     Warm
 	fit      func(string) func(*ir.Resource) (*ir.Resource, string)
 	books    books
 
@@ -91,7 +94,7 @@ type Server struct {
 // New returns a server that has nothing to serve yet: streams are held, not answered with nothing, until the first Publish.
 func New(o Options) *Server {
 	s := &Server{
-		log: o.Logger, barrier: o.BarrierTimeout, grace: o.RemovalGrace, onACK: o.OnACK, onNACK: o.OnNACK, onSent: o.OnSent, onStatus: o.OnStatus, fit: o.Fit,
+		log: o.Logger, barrier: o.BarrierTimeout, grace: o.RemovalGrace, onACK: o.OnACK, onNACK: o.OnNACK, onSent: o.OnSent, onStatus: o.OnStatus, warm: o.Warm, fit: o.Fit,
 		awaited: map[string]int{}, good: map[string]*ir.Resource{}, streams: map[*stream]struct{}{},
 	}
 	if s.log == nil {

@@ -51,6 +51,9 @@ type stream struct {
 	// rewarmed are endpoint sets of clusters that were sent before the client asked for any endpoints on this stream.
 	rewarmed map[string]struct{}
 	settled  uint64
+	// gone ends with the stream.
+	gone   context.Context
+	asking asking
 	// fit makes what is served fit for a client that is older; nil for others.
 	fit func(*ir.Resource) (*ir.Resource, string)
 
@@ -103,6 +106,7 @@ func (st *stream) run(ctx context.Context) error {
 	ended := make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	st.gone = ctx
 	go func() {
 		for {
 			q, err := st.wire.recv()

@@ -73,7 +73,9 @@ func (st *stream) cold() map[string]struct{} {
 		for i := range sub.unanswered {
 			if r := &sub.unanswered[i]; !r.overdue {
 				for _, w := range r.fresh {
-					do(r, w)
+					if st.asking.warm[w.cluster.Name] != r.number {
+						do(r, w)
+					}
 				}
 			}
 		}

@@ -188,7 +188,7 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	g.server = xds.New(xds.Options{Logger: o.Log, RemovalGrace: s.DrainTime, Fit: envoy.Fit, OnStatus: func() { g.heard(0) }, OnSent: g.sent, OnACK: func(a xds.ACK) { g.heard(a.Took) }, OnNACK: func(n xds.NACK) {
+	g.server = xds.New(xds.Options{Logger: o.Log, RemovalGrace: s.DrainTime, Fit: envoy.Fit, OnStatus: func() { g.heard(0) }, Warm: g.warm, OnSent: g.sent, OnACK: func(a xds.ACK) { g.heard(a.Took) }, OnNACK: func(n xds.NACK) {
 		g.metrics.Refused()
 		g.log.Error("Envoy refuses a resource", "node", n.Node, "type", n.Type, "names", n.Names, "text", n.Text)
 		g.heard(0)

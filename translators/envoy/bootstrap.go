@@ -80,6 +80,14 @@ func maxProgram(b *ir.Bootstrap) uint32 {
 	return b.RegexMaxSize
 }
 
+// NodeID is how the Envoy of a bootstrap names itself to Chancery. b may be nil.
+func NodeID(b *ir.Bootstrap) string {
+	if b == nil {
+		b = &ir.Bootstrap{}
+	}
+	return or(b.NodeID, "chancery")
+}
+
 // Runtime returns the entries of Envoy's static runtime layer. b may be nil.
 func Runtime(b *ir.Bootstrap) map[string]any {
 	entries := map[string]any{}
@@ -107,7 +115,7 @@ func baseBootstrap(b *ir.Bootstrap, o BootstrapOptions) (*bootstrapv3.Bootstrap,
 		return nil, fmt.Errorf("bootstrap: runtime: %w", err)
 	}
 	out := &bootstrapv3.Bootstrap{
-		Node:            &corev3.Node{Id: or(b.NodeID, "chancery"), Cluster: or(b.NodeCluster, "chancery")},
+		Node:            &corev3.Node{Id: NodeID(b), Cluster: or(b.NodeCluster, "chancery")},
 		Admin:           &bootstrapv3.Admin{Address: address(loopback, adminPort)},
 		StaticResources: &bootstrapv3.Bootstrap_StaticResources{},
 		LayeredRuntime: &bootstrapv3.LayeredRuntime{Layers: []*bootstrapv3.RuntimeLayer{
