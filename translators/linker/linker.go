@@ -72,8 +72,8 @@ func (l *Linker) Link(changes []Change) Linked {
 	for _, c := range changes {
 		l.apply(c)
 	}
-	if l.routes.patternsChanged {
-		l.topologyDirty, l.routes.patternsChanged = true, false
+	if l.routes.patternsChanged() {
+		l.topologyDirty = true
 	}
 	if l.topologyDirty {
 		l.rebuildTopology()

@@ -22,8 +22,9 @@ type routeTable struct {
 	// attached counts the sets that hold a fragment; unattached are the fragments of none.
 	attached   map[*ir.RouteFragment]int
 	unattached map[*ir.RouteFragment]struct{}
-	// patternsChanged is set when a host pattern appeared or vanished: the hosts' lists of buckets are then stale.
-	patternsChanged bool
+	// touched are the buckets that changed since the last pass, and whether they were empty then: a host pattern that appeared
+	// or vanished makes the hosts' lists of buckets stale.
+	touched map[*bucket]bool
 	variants        variants
 }
 
@@ -46,6 +47,7 @@ func newRouteTable() routeTable {
 	t := routeTable{
 		buckets:     map[pattern]*bucket{},
 		sections:    map[string]sectionTable{},
+		touched:     map[*bucket]bool{},
 		expressions: map[pattern]*bucket{},
 		labels:      map[string]map[*ir.RouteFragment]struct{}{},
 		sets:        map[string]*routeSet{},
@@ -108,7 +110,7 @@ func pairs(f *ir.RouteFragment) []string {
 
 func (t *routeTable) add(f *ir.RouteFragment) {
 	b := t.bucketOf(f)
-	t.patternsChanged = t.patternsChanged || len(b.fragments) == 0
+	t.touch(b)
 	b.fragments[f] = struct{}{}
 	t.unattached[f] = struct{}{}
 	for _, s := range b.sets {
@@ -147,11 +149,11 @@ func (t *routeTable) bucketOf(f *ir.RouteFragment) *bucket {
 
 func (t *routeTable) remove(f *ir.RouteFragment) {
 	b := t.bucketOf(f)
+	t.touch(b)
 	delete(b.fragments, f)
 	for _, s := range b.sets {
 		t.detach(s, f)
 	}
-	t.patternsChanged = t.patternsChanged || len(b.fragments) == 0
 	for _, pair := range pairs(f) {
 		delete(t.labels[pair], f)
 		if len(t.labels[pair]) == 0 {
@@ -167,6 +169,23 @@ func (t *routeTable) remove(f *ir.RouteFragment) {
 	delete(t.attached, f)
 	delete(t.unattached, f)
 	t.variants.forget(f)
+}
+
+// touch notes that the bucket is about to change.
+func (t *routeTable) touch(b *bucket) {
+	if _, is := t.touched[b]; !is {
+		t.touched[b] = len(b.fragments) == 0
+	}
+}
+
+// patternsChanged reports whether a host pattern has appeared or vanished since it was last asked.
+func (t *routeTable) patternsChanged() bool {
+	changed := false
+	for b, was := range t.touched {
+		changed = changed || was != (len(b.fragments) == 0)
+	}
+	clear(t.touched)
+	return changed
 }
 
 func (t *routeTable) attach(s *routeSet, f *ir.RouteFragment) {
