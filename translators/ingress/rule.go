@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	networking "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/chancery-gateway/chancery/snapshot"
 	api "github.com/chancery-gateway/chancery/snapshot/api/v3alpha1"
@@ -181,6 +182,8 @@ func (l *lowering) service(b *networking.IngressBackend) (string, *fault) {
 		return "", &fault{codeBackend, "", "the service is missing"}
 	case b.Service.Name == "":
 		return "", &fault{codeBackend, ".service.name", "the name is missing"}
+	case len(validation.IsDNS1123Label(b.Service.Name)) > 0:
+		return "", &fault{codeBackend, ".service.name", fmt.Sprintf("%q is no name of a Service", b.Service.Name)}
 	}
 	port, wrong := l.port(b.Service)
 	if wrong != nil {
