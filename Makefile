@@ -33,7 +33,7 @@ test: $(ENVOY) $(OLDEST_ENVOY) servers ## run all tests, those with a real Envoy
 	$(GO) test -timeout 20m -json $(PACKAGES) | tee out/test.json | $(GO) run .ci/tally/main.go
 
 race: $(ENVOY) servers ## run the tests of what is concurrent under the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./runtime/command ./runtime/apiext ./runtime/pipeline ./runtime/supervisor ./runtime/health ./runtime/quarantine ./runtime/webhook ./runtime/status ./xds/... ./snapshot/...
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./runtime/command ./runtime/apiext ./runtime/pipeline ./runtime/supervisor ./runtime/health ./runtime/quarantine ./runtime/webhook ./runtime/status ./xds/... ./snapshot ./snapshot/consul ./snapshot/files ./snapshot/istio ./snapshot/join ./snapshot/kube ./snapshot/porttest
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m -run 'TestAdmission|TestDryRun|TestPoliciesChange|TestCertificates|TestEnvoysRefusal' ./runtime/deploy
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m -short -run 'HotSwaps|HostileSoak|Breaker|FailurePolicies|NeverEnter|Rollback|GivesUp' ./wasm
 

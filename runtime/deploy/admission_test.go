@@ -39,6 +39,7 @@ func TestDryRunSaysWhatWouldChange(t *testing.T) {
 	g, author := guarded(t, c, client, ns, port)
 	client.Apply(fmt.Sprintf(oneMapping, ns, "served"))
 	g.answers("/served/", 503, "")
+	g.quiet()
 	compiles := g.metric("chancery_compiles_total")
 	for _, x := range []struct {
 		name string
@@ -88,7 +89,7 @@ func TestDryRunSaysWhatWouldChange(t *testing.T) {
 	})
 	t.Run("labels and statuses pass at once", func(t *testing.T) {
 		o := author.object("v3alpha1", "Mapping", "served", "")
-		kubetest.Eventually(t, 20*time.Second, "its status is written", func(context.Context) bool { return state(t, client, "Mapping", ns, "served") != "" })
+		kubetest.Eventually(t, patience, "its status is written", func(context.Context) bool { return state(t, client, "Mapping", ns, "served") != "" })
 		passed, looked, trials := g.reviews("passed"), g.reviews("allowed")+g.reviews("refused"), g.metric("chancery_admission_compiles_total")
 		for _, patch := range []string{`{"metadata": {"labels": {"a": "b"}}}`, `{"metadata": {"annotations": {"a": "b"}}}`} {
 			if _, err := author.Of(o).Patch(t.Context(), "served", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
@@ -245,7 +246,7 @@ func TestBrokenObjectsAreTurnedAway(t *testing.T) {
 			}
 			var said string
 			// What stands beside it is not asked about, so that nobody knows when it has been seen.
-			kubetest.Eventually(t, 10*time.Second, "what stands beside it is seen", func(context.Context) bool {
+			kubetest.Eventually(t, patience, "what stands beside it is seen", func(context.Context) bool {
 				_, err = author.Of(o).Create(t.Context(), o, metav1.CreateOptions{DryRun: []string{"All"}})
 				said = author.warned.take()
 				return len(kubetest.Objects(t, text)) == 1 || !strings.Contains(said, "there is no Secret")
@@ -317,7 +318,7 @@ func TestCertificatesAreRenewedUnderLoad(t *testing.T) {
 	_, author := guarded(t, c, client, ns, port)
 	address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(author.hook)
 	issuer := func() string {
-		conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", address, &tls.Config{InsecureSkipVerify: true})
+		conn, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", address, &tls.Config{InsecureSkipVerify: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -350,7 +351,7 @@ func TestCertificatesAreRenewedUnderLoad(t *testing.T) {
 	if err := secrets.Delete(t.Context(), webhook.Secret, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	took := kubetest.Eventually(t, 60*time.Second, "a certificate of another authority is shown", func(context.Context) bool {
+	took := kubetest.Eventually(t, patience, "a certificate of another authority is shown", func(context.Context) bool {
 		time.Sleep(200 * time.Millisecond)
 		return issuer() != before
 	})

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	rbac "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -326,10 +325,12 @@ func TestChartRunsUnderItsOwnRole(t *testing.T) {
 `, port, address, backendPort))
 	config := c.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:chart-role:edge-chancery"}
+	client.Allows(config.Impersonate.UserName, "", "watch", "gateway.networking.k8s.io", "gatewayclasses")
+	client.Allows(config.Impersonate.UserName, "chart-role", "watch", "getambassador.io", "mappings")
 	g := entrypoint(t, config, port, "--namespace", "chart-role", "--single-namespace")
 	g.ready()
 	g.answers("/m/", 200, "one /m/")
-	kubetest.Eventually(t, 20*time.Second, "the status is written", func(context.Context) bool { return state(t, client, "Mapping", "chart-role", "m") == "Running" })
+	kubetest.Eventually(t, patience, "the status is written", func(context.Context) bool { return state(t, client, "Mapping", "chart-role", "m") == "Running" })
 	for _, word := range []string{"CH-KUBE", "forbidden", "cannot be written"} {
 		if log := g.log.String(); strings.Contains(log, word) {
 			t.Errorf("the log speaks of %q:\n%s", word, log)

@@ -24,6 +24,7 @@ import (
 // Whatever Emissary's definitions take is the same after it was stored, in the version that it was written in, and is in
 // the others what conversion says: the API server drops nothing on the way.
 func TestWhatEmissarysDefinitionsTakeIsConvertedWhole(t *testing.T) {
+	t.Parallel()
 	kubetest.Shared(t) // or the test is skipped
 	c, err := kubetest.Start()
 	if err != nil {
@@ -51,7 +52,7 @@ func TestWhatEmissarysDefinitionsTakeIsConvertedWhole(t *testing.T) {
 	client := kubetest.NewClient(t, c.Config())
 	client.Apply(byURL(t, fmt.Sprintf("https://%s%s", l.Addr(), apiext.Path)))
 	// Nothing is converted before something is there, so the first object shows whether the definitions have been brought up to date.
-	kubetest.Eventually(t, 60*time.Second, "the definitions lead to the webhook", func(context.Context) bool { return s.Ready() == nil })
+	kubetest.Eventually(t, patience, "the definitions lead to the webhook", func(context.Context) bool { return s.Ready() == nil })
 	served := map[string]bool{}
 	made := 0
 	for kind, byVersion := range facts(t) {
@@ -70,15 +71,14 @@ func TestWhatEmissarysDefinitionsTakeIsConvertedWhole(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				within := time.Minute // the API server may not have noticed yet that a kind is converted
-				if served[kind] {
-					within = time.Nanosecond
-				}
-				for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-					_, err = client.Of(o).Create(t.Context(), o.DeepCopy(), metav1.CreateOptions{})
-					if err == nil || time.Since(begun) > within || !strings.Contains(err.Error(), "conversion webhook") {
-						break
-					}
+				_, err = client.Of(o).Create(t.Context(), o.DeepCopy(), metav1.CreateOptions{})
+				if !served[kind] { // the API server may not have noticed yet that a kind is converted
+					kubetest.Eventually(t, patience, kind+" is converted", func(context.Context) bool {
+						if err != nil {
+							_, err = client.Of(o).Create(t.Context(), o.DeepCopy(), metav1.CreateOptions{})
+						}
+						return (err == nil || !strings.Contains(err.Error(), "conversion webhook")) && converted(t, client, o, byVersion)
+					})
 				}
 				if err != nil {
 					t.Errorf("%s %s: %v\n%s", version, kind, err, specText(t, o))
@@ -108,6 +108,19 @@ func TestWhatEmissarysDefinitionsTakeIsConvertedWhole(t *testing.T) {
 		}
 	}
 	t.Logf("%d objects", made)
+}
+
+// converted reports whether the API server shows an object in each version.
+func converted(t *testing.T, client *kubetest.Client, o *unstructured.Unstructured, versions map[string]*field) bool {
+	t.Helper()
+	for version := range versions {
+		other := o.DeepCopy()
+		other.SetAPIVersion("getambassador.io/" + version)
+		if _, err := client.Of(other).Get(t.Context(), o.GetName(), metav1.GetOptions{}); err != nil && strings.Contains(err.Error(), "conversion webhook") {
+			return false
+		}
+	}
+	return true
 }
 
 // byURL returns the definitions with a URL as what converts between their versions.

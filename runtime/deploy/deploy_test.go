@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -62,10 +61,12 @@ func TestInstallRunsUnderItsOwnRole(t *testing.T) {
 `, port, address, backendPort))
 	config := c.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:chancery:chancery"}
+	client.Allows(config.Impersonate.UserName, "", "watch", "getambassador.io", "mappings")
+	client.Allows(config.Impersonate.UserName, "chancery", "update", "coordination.k8s.io", "leases")
 	g := entrypoint(t, config, port, "--namespace", "chancery")
 	g.ready()
 	g.answers("/m/", 200, "one /m/")
-	kubetest.Eventually(t, 20*time.Second, "the status is written", func(context.Context) bool { return state(t, client, "Mapping", "chancery", "m") == "Running" })
+	kubetest.Eventually(t, patience, "the status is written", func(context.Context) bool { return state(t, client, "Mapping", "chancery", "m") == "Running" })
 	for _, word := range []string{"CH-KUBE", "forbidden", "cannot be written"} {
 		if log := g.log.String(); strings.Contains(log, word) {
 			t.Errorf("the log speaks of %q:\n%s", word, log)

@@ -118,9 +118,9 @@ func TestFoldersAndSnapshots(t *testing.T) {
 		defer conn.Close()
 		return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 	}
-	kubetest.Eventually(t, 20*time.Second, "Istio's certificate is served", func(context.Context) bool { return serial() == 1 })
+	kubetest.Eventually(t, patience, "Istio's certificate is served", func(context.Context) bool { return serial() == 1 })
 	issue(t, certs, "istio.example.com", 2)
-	kubetest.Eventually(t, 20*time.Second, "the next one is served", func(context.Context) bool { return serial() == 2 })
+	kubetest.Eventually(t, patience, "the next one is served", func(context.Context) bool { return serial() == 2 })
 
 	snapshotURL := fmt.Sprintf("http://127.0.0.1:%d/snapshot", p[1])
 	for _, url := range []string{snapshotURL, "http://" + external + "/snapshot-external"} {

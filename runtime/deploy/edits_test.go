@@ -53,7 +53,7 @@ func TestEditsDisturbNobodyElse(t *testing.T) {
 		if hosts[h] {
 			want = secrets[h]
 		}
-		kubetest.Eventually(t, 20*time.Second, fmt.Sprintf("%s shows the certificate %q", h, want), func(context.Context) bool { return certificateOf(secure, h+".example.com") == want })
+		kubetest.Eventually(t, patience, fmt.Sprintf("%s shows the certificate %q", h, want), func(context.Context) bool { return certificateOf(secure, h+".example.com") == want })
 	}
 	const seed = 7
 	random := rand.New(rand.NewPCG(seed, seed))

@@ -63,7 +63,7 @@ func TestPodsFlood(t *testing.T) {
 	g := entrypoint(t, c.Config(), port, "--namespace", ns, "--single-namespace")
 	g.ready()
 	g.answers("/always/", 200, "pod")
-	time.Sleep(time.Second)
+	g.quiet()
 	compiles, fast, work := g.metric("chancery_compiles_total"), g.metric("chancery_endpoint_updates_total"), g.stage("endpoints")
 	before := g.memory()
 	wrong := g.traffic("/always/")
@@ -88,7 +88,7 @@ func TestPodsFlood(t *testing.T) {
 	if wrong() > 0 {
 		t.Error("requests failed")
 	}
-	time.Sleep(500 * time.Millisecond)
+	g.quiet()
 	n := g.metric("chancery_endpoint_updates_total") - fast
 	t.Logf("%d changes in %s (%.0f a minute), %v updates of endpoints, %.3f ms of work each, memory %d MiB before and %d after", changes, took.Round(time.Millisecond),
 		float64(changes)/took.Minutes(), n, 1000*(g.stage("endpoints")-work)/n, before, g.memory())

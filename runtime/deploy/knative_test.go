@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -71,6 +70,8 @@ func TestKnativeIngress(t *testing.T) {
 	client.Apply(fmt.Sprintf(knativeIngress, ns, "wrong", "ambassador.ingress.networking.knative.dev", "500"))
 	config := c.Config()
 	config.Impersonate.UserName = "system:serviceaccount:" + ns + ":edge-chancery"
+	client.Allows(config.Impersonate.UserName, "", "watch", "networking.internal.knative.dev", "ingresses")
+	client.Allows(config.Impersonate.UserName, ns, "update", "coordination.k8s.io", "leases")
 	g := entrypoint(t, config, port, "--namespace", ns, "--knative-support")
 	g.ready()
 	get := func(host string) (int, string) {
@@ -90,7 +91,7 @@ func TestKnativeIngress(t *testing.T) {
 		}
 		return resp.StatusCode, string(body)
 	}
-	kubetest.Eventually(t, 20*time.Second, "the Ingress is served", func(context.Context) bool { status, _ := get("ours.example.com"); return status == 200 })
+	kubetest.Eventually(t, patience, "the Ingress is served", func(context.Context) bool { status, _ := get("ours.example.com"); return status == 200 })
 	seen := map[string]int{}
 	for range 200 {
 		status, body := get("ours.example.com")
@@ -134,16 +135,16 @@ func TestKnativeIngress(t *testing.T) {
 	is := func(a answer, balancer, network, ready string) bool {
 		return a.Generation == 0 && a.Conditions["LoadBalancerReady"] == balancer && a.Conditions["NetworkConfigured"] == network && a.Conditions["Ready"] == ready
 	}
-	kubetest.Eventually(t, 20*time.Second, "it is ready", func(context.Context) bool { return is(status("ours"), "True", "True", "True") })
+	kubetest.Eventually(t, patience, "it is ready", func(context.Context) bool { return is(status("ours"), "True", "True", "True") })
 	if a := status("ours"); !strings.Contains(a.Text, `"privateLoadBalancer":{"ingress":[{"domainInternal":"edge-chancery.`+ns+`.svc.cluster.local"}]}`) {
 		t.Errorf("status %s", a.Text)
 	}
-	kubetest.Eventually(t, 20*time.Second, "the wrong one is not", func(context.Context) bool { return is(status("wrong"), "True", "False", "False") })
+	kubetest.Eventually(t, patience, "the wrong one is not", func(context.Context) bool { return is(status("wrong"), "True", "False", "False") })
 	if a := status("wrong"); !strings.Contains(a.Text, "500 is no share") {
 		t.Errorf("status %s", a.Text)
 	}
 	client.Apply(fmt.Sprintf(knativeIngress, ns, "wrong", "ambassador.ingress.networking.knative.dev", "50"))
-	kubetest.Eventually(t, 20*time.Second, "it is right now", func(context.Context) bool { return is(status("wrong"), "True", "True", "True") })
+	kubetest.Eventually(t, patience, "it is right now", func(context.Context) bool { return is(status("wrong"), "True", "True", "True") })
 	if a := status("theirs"); a.Text != "null" {
 		t.Errorf("status of one that is not ours: %s", a.Text)
 	}

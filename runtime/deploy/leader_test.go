@@ -79,6 +79,7 @@ func leader(t *testing.T, client *kubetest.Client, ns string) int {
 }
 
 func TestLeaderIsKilledAndTheOtherTakesOver(t *testing.T) {
+	t.Parallel()
 	c, client, ns, port := bed(t)
 	address, at := backend(t, "one")
 	mapping := func(name string) string {
@@ -96,9 +97,9 @@ func TestLeaderIsKilledAndTheOtherTakesOver(t *testing.T) {
 		g.answers("/m0/", 200, "one /m0/")
 		replicas = append(replicas, g)
 	}
-	kubetest.Eventually(t, 30*time.Second, "all are told", func(context.Context) bool { return told.of(fmt.Sprintf("m%d", many-1)) == 1 })
+	kubetest.Eventually(t, patience, "all are told", func(context.Context) bool { return told.of(fmt.Sprintf("m%d", many-1)) == 1 })
 	var one, other *gateway
-	kubetest.Eventually(t, 30*time.Second, "a leader", func(context.Context) bool {
+	kubetest.Eventually(t, patience, "a leader", func(context.Context) bool {
 		pid := leader(t, client, ns)
 		for i, g := range replicas {
 			if g.process.Process.Pid == pid {
@@ -110,7 +111,7 @@ func TestLeaderIsKilledAndTheOtherTakesOver(t *testing.T) {
 	// Both serve what is new, whoever leads.
 	client.Apply(mapping("both"))
 	t.Logf("the leader answers after %s, the follower %s later", one.answers("/both/", 200, "one").Round(time.Millisecond), other.answers("/both/", 200, "one").Round(time.Millisecond))
-	kubetest.Eventually(t, 10*time.Second, "it is told", func(context.Context) bool { return told.of("both") == 1 })
+	kubetest.Eventually(t, patience, "it is told", func(context.Context) bool { return told.of("both") == 1 })
 
 	wrong := []func() int64{one.traffic("/m0/"), other.traffic("/m0/")}
 	one.kill()
@@ -118,7 +119,7 @@ func TestLeaderIsKilledAndTheOtherTakesOver(t *testing.T) {
 	client.Apply(mapping("orphan"))
 	other.answers("/orphan/", 200, "one") // at once: who leads is nothing to the traffic
 	live := time.Since(begun)
-	kubetest.Eventually(t, 40*time.Second, "the other replica leads and tells", func(context.Context) bool { return told.of("orphan") == 1 })
+	kubetest.Eventually(t, patience, "the other replica leads and tells", func(context.Context) bool { return told.of("orphan") == 1 })
 	took := time.Since(begun)
 	t.Logf("a Mapping made after the leader's death is live after %s and told after %s", live.Round(time.Millisecond), took.Round(time.Millisecond))
 	if pid := leader(t, client, ns); pid != other.process.Process.Pid {

@@ -58,6 +58,9 @@ func (x *buffer) String() string {
 	return x.b.String()
 }
 
+// patience is how long tests wait for what must come about.
+const patience = 2 * time.Minute
+
 // gateway is one running `chancery entrypoint` with a real Envoy.
 type gateway struct {
 	t testing.TB
@@ -65,6 +68,7 @@ type gateway struct {
 	host         string
 	port, health int
 	admin        int
+	state        string // the folder that outlives it
 	args         []string
 	env          []string
 	log          *buffer
@@ -82,10 +86,10 @@ func entrypoint(t testing.TB, config *rest.Config, port int, args ...string) *ga
 		t.Fatal(err)
 	}
 	p := porttest.Free(t, 4)
-	g := &gateway{t: t, host: "127.0.0.1", port: port, health: p[0], admin: p[1], log: &buffer{}}
+	g := &gateway{t: t, host: "127.0.0.1", port: port, health: p[0], admin: p[1], state: t.TempDir(), log: &buffer{}}
 	g.args = append([]string{"entrypoint", "--bind-address", "127.0.0.1", "--health-address", "127.0.0.1", "--health-port", strconv.Itoa(g.health),
 		"--admin-port", strconv.Itoa(p[1]), "--ready-port", strconv.Itoa(p[2]), "--ads-address", fmt.Sprintf("127.0.0.1:%d", p[3]), "--envoy-concurrency", "2",
-		"--shutdown-grace", "1s", "--state-dir", t.TempDir()}, args...)
+		"--shutdown-grace", "1s", "--state-dir", g.state}, args...)
 	for i, arg := range args {
 		if arg == "--bind-address" {
 			g.host = args[i+1]
@@ -120,7 +124,7 @@ func (g *gateway) stop() {
 		return
 	}
 	_ = g.process.Process.Signal(syscall.SIGTERM) // it may have ended by itself
-	late := time.AfterFunc(60*time.Second, func() {
+	late := time.AfterFunc(patience, func() {
 		g.t.Error("the program does not end")
 		_ = g.process.Process.Kill()
 	})
@@ -160,7 +164,7 @@ func (g *gateway) memory() int {
 // ready waits until requests are answered.
 func (g *gateway) ready() {
 	g.t.Helper()
-	kubetest.Eventually(g.t, 60*time.Second, "ready", func(context.Context) bool {
+	kubetest.Eventually(g.t, patience, "ready", func(context.Context) bool {
 		r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/ambassador/v0/check_ready", g.health))
 		if err != nil {
 			return false
@@ -187,7 +191,7 @@ func (g *gateway) get(path string) (int, string) {
 // answers waits until a path is answered with the status and a body that starts so.
 func (g *gateway) answers(path string, status int, body string) time.Duration {
 	g.t.Helper()
-	return kubetest.Eventually(g.t, 20*time.Second, fmt.Sprintf("%s is answered with %d %q", path, status, body), func(context.Context) bool {
+	return kubetest.Eventually(g.t, patience, fmt.Sprintf("%s is answered with %d %q", path, status, body), func(context.Context) bool {
 		s, b := g.get(path)
 		return s == status && strings.HasPrefix(b, body)
 	})
@@ -220,6 +224,19 @@ func (g *gateway) metric(name string) float64 {
 		g.t.Fatal(err)
 	}
 	return v
+}
+
+// quiet waits until no compile has run for a while: what a start leaves to be done is done.
+func (g *gateway) quiet() {
+	g.t.Helper()
+	last, since := -1.0, time.Now()
+	kubetest.Eventually(g.t, patience, "no compile runs", func(context.Context) bool {
+		if now := g.metric("chancery_compiles_total"); now != last {
+			last, since = now, time.Now()
+		}
+		time.Sleep(50 * time.Millisecond)
+		return time.Since(since) > 1500*time.Millisecond
+	})
 }
 
 // stage returns the seconds that a stage has taken so far, in all its runs.
@@ -331,7 +348,7 @@ spec: {ports: [{name: http, port: 80, targetPort: http}]}
 	g.answers("/new/", 200, "one /new/")
 	path.add(applied, time.Since(begun), before, g.stages())
 	path.print(t)
-	told := kubetest.Eventually(t, 20*time.Second, "its status says so", func(context.Context) bool {
+	told := kubetest.Eventually(t, patience, "its status says so", func(context.Context) bool {
 		return state(t, client, "Mapping", ns, "new") == "Running"
 	})
 	t.Logf("the status says so %s later", told.Round(10*time.Microsecond))
@@ -342,7 +359,7 @@ spec: {ports: [{name: http, port: 80, targetPort: http}]}
 		g.answers("/new/", 404, "")
 	})
 	t.Run("endpoints past the compiler", func(t *testing.T) {
-		time.Sleep(300 * time.Millisecond)
+		g.quiet()
 		compiles, fast := g.metric("chancery_compiles_total"), g.metric("chancery_endpoint_updates_total")
 		stage := g.stage("endpoints")
 		client.Apply(fmt.Sprintf(slice, ns, "s", address, two))
@@ -357,7 +374,7 @@ spec: {ports: [{name: http, port: 80, targetPort: http}]}
 		client.Apply(fmt.Sprintf(slice, ns, "more", address, one))
 		g.answers("/newer/", 200, "one")
 		client.Delete(fmt.Sprintf(slice, ns, "s", address, two))
-		kubetest.Eventually(t, 10*time.Second, "only one is left", func(context.Context) bool {
+		kubetest.Eventually(t, patience, "only one is left", func(context.Context) bool {
 			for range 10 {
 				if _, b := g.get("/newer/"); !strings.HasPrefix(b, "one") {
 					return false

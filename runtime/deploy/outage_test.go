@@ -1,11 +1,15 @@
 package deploy_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -74,7 +78,7 @@ type link struct {
 
 func newLink(t testing.TB, target string) *link {
 	t.Helper()
-	l := &link{t: t, target: target, address: "127.0.0.1:0"}
+	l := &link{t: t, target: target, address: fmt.Sprintf("127.0.0.1:%d", porttest.Free(t, 1)[0])}
 	l.mend()
 	t.Cleanup(l.cut)
 	return l
@@ -88,7 +92,7 @@ func (l *link) mend() {
 		l.t.Fatal(err)
 	}
 	l.mu.Lock()
-	l.listener, l.address = at, at.Addr().String()
+	l.listener = at
 	l.mu.Unlock()
 	go func() {
 		for {
@@ -128,6 +132,7 @@ func (l *link) cut() {
 // TestTroubleOfTheAPIServerCostsNoRequest: a network that is cut while objects change and what was watched from is forgotten
 // (410 Gone), an API server that is killed, and a definition that is lost.
 func TestTroubleOfTheAPIServerCostsNoRequest(t *testing.T) {
+	t.Parallel()
 	kubetest.Shared(t) // skips where there are no servers
 	c, err := kubetest.Start()
 	if err != nil {
@@ -181,7 +186,7 @@ func TestTroubleOfTheAPIServerCostsNoRequest(t *testing.T) {
 	if err := c.Wipe("/registry/apiextensions.k8s.io/customresourcedefinitions/mappings.getambassador.io"); err != nil {
 		t.Fatal(err)
 	}
-	kubetest.Eventually(t, 60*time.Second, "the loss is reported", func(context.Context) bool { return strings.Contains(g.log.String(), "CH-KUBE-002") })
+	kubetest.Eventually(t, patience, "the loss is reported", func(context.Context) bool { return strings.Contains(g.log.String(), "CH-KUBE-002") })
 	g.answers("/m/", 200, "one")
 	client.Apply(string(deploy.CRDs))
 	client.Apply(mapping("again"))
@@ -192,6 +197,7 @@ func TestTroubleOfTheAPIServerCostsNoRequest(t *testing.T) {
 }
 
 func TestRestartsWithoutAPIServer(t *testing.T) {
+	t.Parallel()
 	kubetest.Shared(t) // skips where there are no servers
 	for name, outlives := range map[string]bool{"Envoy ends with Chancery": false, "Envoy outlives Chancery": true} {
 		t.Run(name, func(t *testing.T) {
@@ -218,7 +224,13 @@ func TestRestartsWithoutAPIServer(t *testing.T) {
 			g := entrypoint(t, c.Config(), port, args...)
 			g.ready()
 			g.answers("/m/", 200, "one /m/")
-			time.Sleep(2 * time.Second) // until the good state is on disk
+			kubetest.Eventually(t, patience, "the good state is on disk", func(context.Context) bool {
+				files, _ := filepath.Glob(filepath.Join(g.state, "*", "last-good.xds"))
+				return slices.ContainsFunc(files, func(f string) bool {
+					text, err := os.ReadFile(f)
+					return err == nil && bytes.Contains(text, []byte("/m/"))
+				})
+			})
 			wrong := g.traffic("/m/")
 			c.KillAPIServer()
 			time.Sleep(time.Second)
@@ -227,7 +239,7 @@ func TestRestartsWithoutAPIServer(t *testing.T) {
 			}
 			g.kill()
 			if !outlives { // it dies with Chancery, but has sockets to close
-				kubetest.Eventually(t, 20*time.Second, "Envoy is gone", func(context.Context) bool {
+				kubetest.Eventually(t, patience, "Envoy is gone", func(context.Context) bool {
 					c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", g.admin))
 					if err == nil {
 						c.Close()
@@ -248,9 +260,9 @@ func TestRestartsWithoutAPIServer(t *testing.T) {
 			}
 			client.Apply(fmt.Sprintf(mapping, "late", address, at))
 			t.Logf("a Mapping made afterwards is live after %s", g.answers("/late/", 200, "one /late/").Round(time.Millisecond))
-			if said := g.readiness(); strings.Contains(said, "last good state") {
-				t.Errorf("what is served is marked as stale for good: %q", said)
-			}
+			kubetest.Eventually(t, patience, "what is served is not marked as stale any more", func(context.Context) bool {
+				return !strings.Contains(g.readiness(), "last good state")
+			})
 			if outlives && wrong() > 0 {
 				t.Error("requests failed")
 			}

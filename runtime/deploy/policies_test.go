@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -53,7 +52,7 @@ func TestPoliciesOfTheCluster(t *testing.T) {
 	timeouts := object("Policy", ns, "timeouts", "library: timeouts_bounded, parameters: {required: true}")
 	g.answers("/endless/", 404, "")
 	g.answers("/bounded/", 200, "one")
-	kubetest.Eventually(t, 20*time.Second, "the denial is in the Mapping's status", func(context.Context) bool { return state(t, client, "Mapping", ns, "endless") == "Inactive" })
+	kubetest.Eventually(t, patience, "the denial is in the Mapping's status", func(context.Context) bool { return state(t, client, "Mapping", ns, "endless") == "Inactive" })
 	exception := object("PolicyException", ns, "for-endless", "policy: timeouts, target: {kind: Mapping, namespace: "+ns+", name: endless}, owner: anna, reason: moving, expires: \"2099-01-01T00:00:00Z\"")
 	g.answers("/endless/", 200, "one")
 	object("Policy", team, "theirs", "match: {kinds: [Mapping]}, rego: \"package chancery.tenants[\\\""+team+"\\\"]\\ndeny contains \\\"closed today\\\" if input.object.spec.prefix == \\\"/teams/\\\"\\n\"")
@@ -64,7 +63,7 @@ func TestPoliciesOfTheCluster(t *testing.T) {
 	g.answers("/teams/", 404, "")
 	g.answers("/bounded/", 200, "one")
 	object("Policy", ns, "mistyped", "library: tls_floor, enforcment: warn")
-	kubetest.Eventually(t, 20*time.Second, "the misspelt field is told", func(context.Context) bool {
+	kubetest.Eventually(t, patience, "the misspelt field is told", func(context.Context) bool {
 		return strings.Contains(g.log.String(), "Policy has no field spec.enforcment")
 	})
 	for _, o := range []*unstructured.Unstructured{exception, timeouts} {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -84,7 +83,7 @@ spec:
 		o.SetKind("Translator")
 		o.SetNamespace(ns)
 		var last any
-		kubetest.Eventually(t, 90*time.Second, "Programmed="+status+" with "+text, func(context.Context) bool {
+		kubetest.Eventually(t, patience, "Programmed="+status+" with "+text, func(context.Context) bool {
 			got, err := client.Of(o).Get(t.Context(), "pages", metav1.GetOptions{})
 			if err != nil {
 				return false

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,6 +89,8 @@ spec:
 	}
 	config := c.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + ns + ":edge-chancery"}
+	client.Allows(config.Impersonate.UserName, "", "watch", "gateway.networking.k8s.io", "gatewayclasses")
+	client.Allows(config.Impersonate.UserName, ns, "watch", "pages.example.com", "maintenancepages")
 	g := entrypoint(t, config, port, "--namespace", ns, "--single-namespace", "--webhook-address", fmt.Sprintf("127.0.0.1:%d", at))
 	g.ready()
 
@@ -109,7 +110,7 @@ spec:
 	}
 	// Until the program has written its authority into the configuration, it is not believed, and objects pass.
 	short, why := page("short", "no"), ""
-	kubetest.Eventually(t, 30*time.Second, "the API server has the module asked", func(context.Context) bool {
+	kubetest.Eventually(t, patience, "the API server has the module asked", func(context.Context) bool {
 		why = refused(short, metav1.CreateOptions{DryRun: []string{"All"}})
 		return why != ""
 	})
@@ -144,7 +145,7 @@ spec:
 	if err := client.Of(hook).Delete(t.Context(), hook.GetName(), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	kubetest.Eventually(t, 10*time.Second, "it is stored", func(context.Context) bool { return refused(short, metav1.CreateOptions{}) == "" })
+	kubetest.Eventually(t, patience, "it is stored", func(context.Context) bool { return refused(short, metav1.CreateOptions{}) == "" })
 	g.answers("/short/x", 503, "no")
 	for _, word := range []string{"CH-KUBE", "forbidden", "cannot be written"} {
 		if log := g.log.String(); strings.Contains(log, word) {

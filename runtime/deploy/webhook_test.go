@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,7 +48,7 @@ webhooks:
   sideEffects: None
   failurePolicy: Fail
   matchPolicy: Exact
-  timeoutSeconds: 5
+  timeoutSeconds: 30
   clientConfig: {url: "https://127.0.0.1:%[1]d/webhooks/admission"}
   namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[2]s}}
   rules:
@@ -66,7 +65,7 @@ webhooks:
   failurePolicy: Fail
   matchPolicy: Exact
   reinvocationPolicy: IfNeeded
-  timeoutSeconds: 5
+  timeoutSeconds: 30
   clientConfig: {url: "https://127.0.0.1:%[1]d/webhooks/mutation"}
   namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[2]s}}
   rules: [{apiGroups: [getambassador.io, chancery.dev], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: ["*"], scope: Namespaced}]
@@ -106,8 +105,8 @@ func guard(t *testing.T, c *kubetest.Cluster, client *kubetest.Client, ns string
 // asks waits until the API server asks. Until the program has written its authority into the configuration, it is not believed.
 func (a *author) asks() {
 	a.t.Helper()
-	kubetest.Eventually(a.t, 30*time.Second, "the API server asks", func(context.Context) bool {
-		_, err := a.TryApply(a.object("v3alpha1", "Mapping", "probe", `hostname: "*", prefix: "/(", prefix_regex: true, service: s`))
+	kubetest.Eventually(a.t, patience, "the API server asks", func(context.Context) bool {
+		_, err := a.try(a.object("v3alpha1", "Mapping", "probe", `hostname: "*", prefix: "/(", prefix_regex: true, service: s`))
 		return err != nil && strings.Contains(err.Error(), "CH-MAPPING-002")
 	})
 	a.warned.take()
@@ -171,11 +170,11 @@ func TestAdmission(t *testing.T) {
 		// One that was stored before the webhook was there.
 		client.Delete(author.hook)
 		wrong := mapping("v3alpha1", "wrong", `hostname: "*", prefix: "/(", prefix_regex: true, service: s`)
-		kubetest.Eventually(t, 10*time.Second, "it is stored", func(context.Context) bool {
+		kubetest.Eventually(t, patience, "it is stored", func(context.Context) bool {
 			_, err := client.TryApply(wrong)
 			return err == nil
 		})
-		kubetest.Eventually(t, 10*time.Second, "its status says what is wrong", func(context.Context) bool { return state(t, client, "Mapping", ns, "wrong") == "Inactive" })
+		kubetest.Eventually(t, patience, "its status says what is wrong", func(context.Context) bool { return state(t, client, "Mapping", ns, "wrong") == "Inactive" })
 		client.Apply(author.hook)
 		author.asks()
 		patch := []byte(`{"metadata": {"labels": {"a": "b"}}}`)

@@ -12,13 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/snapshot/api/v3alpha1"
 	"github.com/chancery-gateway/chancery/snapshot/kube"
-	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
 )
 
 const oneSecret = "---\n{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: %s}, type: %s, stringData: {tls.crt: %s, tls.key: k}}\n"
@@ -191,7 +189,7 @@ func TestEndpointsStandInForSlices(t *testing.T) {
 `, ns))
 	config := c.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: ns}
-	kubetest.Allowed(t, config, schema.GroupVersionResource{Version: "v1", Resource: "endpoints"})
+	client.Allows(ns, "", "watch", "", "endpoints")
 	var looks atomic.Int64
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return lateSlices{next, &looks, time.Now().Add(5 * time.Second)}

@@ -27,9 +27,11 @@ func codes(s *snapshot.Snapshot) string {
 	return strings.Join(all, ", ")
 }
 
-// alone is a cluster of the test's own, since the test breaks it, or its API server has other flags.
+// alone is a cluster of the test's own, since the test breaks it, or its API server has other flags. Such a test, which waits most
+// of its time, runs beside others of the kind.
 func alone(t *testing.T, flags ...string) (*kubetest.Cluster, *kubetest.Client) {
 	t.Helper()
+	t.Parallel()
 	kubetest.Shared(t) // skips where there are no servers
 	c, err := kubetest.Start(flags...)
 	if err != nil {

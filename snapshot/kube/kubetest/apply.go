@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -192,16 +193,20 @@ func (c *Client) Delete(stream string) {
 	}
 }
 
-// Allowed waits until the user of a configuration may list a resource: roles take effect a moment after they are applied.
-func Allowed(t testing.TB, config *rest.Config, r schema.GroupVersionResource) {
-	t.Helper()
-	d, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	Eventually(t, 2*time.Minute, config.Impersonate.UserName+" may list "+r.Resource, func(ctx context.Context) bool {
-		_, err = d.Resource(r).List(ctx, metav1.ListOptions{Limit: 1})
-		return err == nil
+// Allows waits until a user may do something with a resource, in a namespace or ("") in the whole cluster: roles take effect a
+// moment after they are applied.
+func (c *Client) Allows(user, namespace, verb, group, resource string) {
+	c.t.Helper()
+	reviews := c.Resource(schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "subjectaccessreviews"})
+	review := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": map[string]any{
+		"user": user, "resourceAttributes": map[string]any{"namespace": namespace, "verb": verb, "group": group, "resource": resource}}}}
+	Eventually(c.t, 2*time.Minute, fmt.Sprintf("%s may %s %s.%s in %q", user, verb, resource, group, namespace), func(ctx context.Context) bool {
+		answer, err := reviews.Create(ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			return false
+		}
+		allowed, _, _ := unstructured.NestedBool(answer.Object, "status", "allowed")
+		return allowed
 	})
 }
 
