@@ -15,4 +15,7 @@ var (
 		"A YAML or JSON file beside the rules is no valid manifest.", "Correct the file.")
 	codeChosen = snapshot.NewCode("CH-POLICY-085", "rules rolled back",
 		"An operator put an earlier revision of the rules in force.", "Correct the rules: another revision of them ends it, as does `chancery policy rollback` to the newest one.")
+	codeEmptied = snapshot.NewCode("CH-POLICY-086", "no rules where there were some",
+		"A folder or bundle that held rules is empty now, as after a mount that failed. That is no order to let everything pass, so the rules stay in force.",
+		"Bring the rules back. To take all of them away, put a file without documents into the folder, such as an empty none.yaml, or start without the path.")
 )

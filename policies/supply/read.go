@@ -48,7 +48,9 @@ type source struct {
 	// revision is that of tree, highest the highest that was ever taken; "" for none.
 	revision, highest string
 	failure           *snapshot.Diagnostic
-	good              bool
+	// refused is what was wrong with what the path held when it was last read, nil for nothing.
+	refused *snapshot.Diagnostic
+	good    bool
 }
 
 // name is the path by which it is known from run to run.
@@ -79,6 +81,7 @@ func (s *source) fail(c *snapshot.Code, err error) error {
 func (s *source) refresh(ctx context.Context) error {
 	t, err := s.load(ctx)
 	if errors.Is(err, errUnchanged) {
+		s.failure = s.refused // whatever kept the address from answering is over
 		return nil
 	}
 	if err != nil {
@@ -87,6 +90,16 @@ func (s *source) refresh(ctx context.Context) error {
 			err = p.Err
 		}
 		return s.fail(codeUnreadable, err)
+	}
+	err = s.accept(t)
+	s.refused = s.failure
+	return err
+}
+
+// accept puts in force what the path holds now, if it may be.
+func (s *source) accept(t tree) error {
+	if !t.holds() && s.tree.holds() {
+		return s.fail(codeEmptied, errors.New("there are no rules any more; those that were in force stay"))
 	}
 	if _, delta := t["patch.json"]; delta {
 		return s.fail(codeDelta, errors.New("a delta bundle cannot be signed and is not taken"))

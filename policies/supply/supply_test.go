@@ -16,6 +16,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -212,9 +213,29 @@ func TestWatch(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if w.look(context.Background(), false); len(w.Current().Modules) == 0 {
-		t.Error("a folder that vanishes takes its rules with it")
+	stays := func(what, want string) {
+		t.Helper()
+		w.look(context.Background(), false)
+		var codes []string
+		for _, d := range w.Current().Findings {
+			if d.Code.ID != "CH-POLICY-085" { // of the rollback
+				codes = append(codes, d.Code.ID)
+			}
+		}
+		if len(w.Current().Modules) == 0 || strings.Join(codes, " ") != want {
+			t.Errorf("%s: %d modules and findings %q, not %q", what, len(w.Current().Modules), codes, want)
+		}
 	}
+	stays("the folder vanishes", "CH-POLICY-080")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	stays("an empty one is there", "CH-POLICY-086")
+	write(".manifest", `{"revision": "1.11"}`)
+	stays("of the rules only what is said about them is back", "CH-POLICY-086")
+	write("a.rego", rego)
+	write("b.rego", rego)
+	stays("the rules are back", "")
 }
 
 // TestHTTP: the second request carries the entity tag, and an answer of 304 changes nothing.

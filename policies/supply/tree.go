@@ -31,6 +31,16 @@ type tree map[string][]byte
 
 func (t tree) names() []string { return slices.Sorted(maps.Keys(t)) }
 
+// holds reports whether there is anything in it but what is said about it.
+func (t tree) holds() bool {
+	for name := range t {
+		if !strings.HasPrefix(path.Base(name), ".") {
+			return true
+		}
+	}
+	return false
+}
+
 func (t tree) add(name string, r io.Reader) error {
 	if len(t) >= maxFiles {
 		return fmt.Errorf("more than %d files", maxFiles)

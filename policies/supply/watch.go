@@ -165,7 +165,7 @@ func (w *Watcher) look(ctx context.Context, remote bool) bool {
 	case next.Digest != have.Digest:
 		w.take(next)
 		w.log.Info("policies renewed", "revision", next.Revision, "digest", next.Digest)
-	case len(next.Findings) == len(have.Findings):
+	case slices.Equal(next.Findings, have.Findings):
 		return false
 	default: // only what is said about the paths is different
 		w.newest = next

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -182,6 +183,21 @@ func (m *Modules) Run(ctx context.Context, changed func([]snapshot.Diagnostic)) 
 	}
 }
 
+// fileOf returns the file that a fault of a module of the folder is in: what configures it, where that is wrong and there, else
+// the module itself.
+func (m *Modules) fileOf(name string, f *fault.Error) string {
+	if m.specs.folderErrs[name] != nil && name == filepath.Base(m.options.Folder) {
+		return m.options.Folder
+	}
+	path := filepath.Join(m.options.Folder, name)
+	if f != nil && slices.Contains([]*snapshot.Code{fault.Spec, fault.Settings, fault.Grant, fault.Digest, fault.NoDigest}, f.Code) {
+		if _, err := os.Stat(path + ".json"); err == nil {
+			return path + ".json"
+		}
+	}
+	return path + ".wasm"
+}
+
 // Findings returns what there is to say of modules that are not taken, and of what configures them.
 func (m *Modules) Findings() []snapshot.Diagnostic {
 	status := m.host.Status()
@@ -197,7 +213,7 @@ func (m *Modules) Findings() []snapshot.Diagnostic {
 		if o := m.specs.about[name]; o != nil {
 			d = o.About(d.Severity, code, "spec", message, d.Help)
 		} else {
-			d.Position.File = filepath.Join(m.options.Folder, name+".wasm")
+			d.Position.File = m.fileOf(name, f)
 		}
 		out = append(out, d)
 	}

@@ -18,4 +18,10 @@ var (
 	codeKept = snapshot.NewCode("CH-FILE-024", "an object keeps its last good form",
 		"The file was edited and the object's document can no longer be read; what it said before stays in force.",
 		"Correct the document that is named by the error in the same file.")
+	codeNothing = snapshot.NewCode("CH-FILE-026", "there is no manifest",
+		"A path leads to a folder without any .yaml, .yml or .json file, or to a file or standard input without any document.",
+		"Give the path of the manifests, or see why whatever writes them wrote none.")
+	codeEmptied = snapshot.NewCode("CH-FILE-027", "a folder that held manifests is an empty one now",
+		"The folder was deleted, moved or unmounted, and an empty one is in its place. That is no order to take everything away, so what it held stays in force.",
+		"Bring the manifests back. To take all of them away, put a file without documents into the folder, such as an empty none.yaml.")
 )

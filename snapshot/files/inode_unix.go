@@ -14,3 +14,13 @@ func inode(info fs.FileInfo) uint64 {
 	}
 	return 0
 }
+
+// identity tells a folder from another one that stands in its place.
+type identity struct{ device, inode uint64 }
+
+func identify(info fs.FileInfo) identity {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return identity{uint64(s.Dev), uint64(s.Ino)}
+	}
+	return identity{}
+}

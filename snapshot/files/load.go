@@ -47,9 +47,17 @@ func Load(paths []string, stdin io.Reader) (*snapshot.Snapshot, error) {
 		all = append(all, &content{name: name, failed: unreadable(name, l.failed[name])})
 	}
 	w.fill(all)
+	named := map[string]bool{}
 	for _, root := range roots {
+		named[filepath.Clean(root)] = true
 		if c := w.files[filepath.Clean(root)]; c != nil && c.failed != nil {
 			return nil, fmt.Errorf("%s: %s", root, c.failed.Message)
+		}
+	}
+	w.notes = l.notes()
+	for _, c := range all {
+		if len(c.units) == 0 && c.failed == nil && (c.name == stdinName || named[c.name]) {
+			w.notes = append(w.notes, nothing(c.name, "there is no document"))
 		}
 	}
 	s, _ := w.snapshot()

@@ -21,6 +21,8 @@ type pending struct {
 	// scan is the wish to list the folders anew; force, to read all files then.
 	scan  *change
 	force bool
+	// lost are the roots, true for those that were deleted, moved or unmounted since the last scan.
+	lost map[string]bool
 }
 
 // change is one file's announcements.
@@ -42,10 +44,15 @@ type work struct {
 	files []string
 	scan  bool
 	force bool
+	lost  []string
 }
 
-func newPending() *pending {
-	return &pending{wake: make(chan struct{}, 1), files: map[string]*change{}}
+func newPending(roots []string) *pending {
+	p := &pending{wake: make(chan struct{}, 1), files: map[string]*change{}, lost: map[string]bool{}}
+	for _, root := range roots {
+		p.lost[filepath.Clean(root)] = false
+	}
+	return p
 }
 
 // collect takes the announcements of the system until the watcher is closed. It never waits for a reader, since the
@@ -74,6 +81,13 @@ func (p *pending) collect(w *fsnotify.Watcher, log *slog.Logger) {
 // lead elsewhere, files that take another's place) may concern any file.
 func (p *pending) event(e fsnotify.Event) {
 	base := filepath.Base(e.Name)
+	if e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename) {
+		p.mu.Lock()
+		if _, is := p.lost[filepath.Clean(e.Name)]; is {
+			p.lost[filepath.Clean(e.Name)] = true
+		}
+		p.mu.Unlock()
+	}
 	switch {
 	case strings.HasPrefix(base, ".") && !strings.HasPrefix(base, ".."):
 		// An editor's own.
@@ -135,6 +149,11 @@ func (p *pending) take(now time.Time, most time.Duration, all bool) (w work) {
 	if p.scan != nil && (all || p.scan.rest(now, most) <= 0) {
 		w.scan, w.force = true, p.force
 		p.scan, p.force = nil, false
+		for root, gone := range p.lost {
+			if gone {
+				w.lost, p.lost[root] = append(w.lost, root), false
+			}
+		}
 	}
 	return w
 }

@@ -33,13 +33,21 @@ type listing struct {
 	failed map[string]error
 	// dirs are all folders whose changes matter: those walked, and those that links lead to.
 	dirs map[string]bool
+	// empty are the roots that are folders without a manifest, held those of them that took the place of one with manifests.
+	empty []string
+	held  map[string]bool
+	// roots tells one folder from another that takes its place, by root.
+	roots map[string]identity
 }
+
+// errIrregular is about what has the name of a manifest and would be read forever.
+var errIrregular = errors.New("it is a pipe, socket or device, not a file")
 
 // walk lists the manifests below the roots: each root that is a file, and in each folder every .yaml, .yml and .json
 // file, however deep. Names that start with a dot are left out, and with them the folders that Kubernetes makes in a
 // ConfigMap mount (..data, ..2024_...): the links that stand beside these are followed.
 func walk(roots []string) *listing {
-	l := &listing{files: map[string]stamp{}, failed: map[string]error{}, dirs: map[string]bool{}}
+	l := &listing{files: map[string]stamp{}, failed: map[string]error{}, dirs: map[string]bool{}, held: map[string]bool{}, roots: map[string]identity{}}
 	for _, root := range roots {
 		root = filepath.Clean(root)
 		info, err := os.Stat(root)
@@ -48,7 +56,11 @@ func walk(roots []string) *listing {
 			l.failed[root] = err
 			l.dirs[filepath.Dir(root)] = true
 		case info.IsDir():
-			l.dir(root, nil)
+			l.roots[root] = identify(info)
+			had := len(l.files) + len(l.failed)
+			if l.dir(root, nil); len(l.files)+len(l.failed) == had {
+				l.empty = append(l.empty, root)
+			}
 		default:
 			l.dirs[filepath.Dir(root)] = true
 			l.file(root, info)
@@ -105,8 +117,11 @@ func (l *listing) dir(name string, above []string) {
 			}
 		case info.IsDir():
 			l.dir(path, append(slices.Clip(above), real))
-		case info.Mode().IsRegular() && manifestName(path):
+		case !manifestName(path):
+		case info.Mode().IsRegular():
 			l.file(path, info)
+		default:
+			l.failed[path] = errIrregular
 		}
 	}
 }
@@ -170,6 +185,28 @@ func unreadable(name string, err error) *snapshot.Diagnostic {
 	if errors.As(err, &path) {
 		err = path.Err
 	}
+	help := "check that it exists and that its permissions allow reading"
+	if errors.Is(err, errIrregular) {
+		help = "give its path by itself, or remove it from the folder"
+	}
 	return &snapshot.Diagnostic{Severity: snapshot.Error, Code: codeUnreadable, Position: snapshot.Position{File: name},
-		Message: fmt.Sprintf("the file cannot be read: %v", err), Help: "check that it exists and that its permissions allow reading"}
+		Message: fmt.Sprintf("the file cannot be read: %v", err), Help: help}
+}
+
+// notes says of the roots that hold no manifest.
+func (l *listing) notes() []snapshot.Diagnostic {
+	var out []snapshot.Diagnostic
+	for _, root := range l.empty {
+		d := nothing(root, "the folder holds no .yaml, .yml or .json file")
+		if l.held[root] {
+			d = snapshot.Diagnostic{Severity: snapshot.Error, Code: codeEmptied, Position: snapshot.Position{File: root},
+				Message: "the folder was replaced by an empty one; what it held stays in force", Help: "bring the manifests back; to take all away, put an empty none.yaml into it"}
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+func nothing(name, message string) snapshot.Diagnostic {
+	return snapshot.Diagnostic{Severity: snapshot.Warning, Code: codeNothing, Position: snapshot.Position{File: name}, Message: message, Help: "see whether the path is right"}
 }

@@ -48,6 +48,9 @@ type Source struct {
 	seen  map[string]stamp
 	// listing is the last one.
 	listing *listing
+	// filled are the roots as they were when they last held manifests, lost those that have been missing since.
+	filled map[string]identity
+	lost   map[string]bool
 
 	watcher *fsnotify.Watcher
 	watched map[string]bool
@@ -74,7 +77,7 @@ func New(paths []string, o Options) (*Source, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Source{roots: paths, options: o, world: newWorld(), seen: map[string]stamp{}, listing: &listing{}, watched: map[string]bool{}}, nil
+	return &Source{roots: paths, options: o, world: newWorld(), seen: map[string]stamp{}, listing: &listing{}, filled: map[string]identity{}, lost: map[string]bool{}, watched: map[string]bool{}}, nil
 }
 
 // Run delivers the first snapshot at once, and another one each time that the files say something else, until the
@@ -90,7 +93,7 @@ func (s *Source) Run(ctx context.Context, deliver func(*snapshot.Snapshot)) erro
 		s.watcher = watcher
 		defer watcher.Close()
 	}
-	pending := newPending()
+	pending := newPending(s.roots)
 	s.sync(walk(s.roots)) // watch first, then read: no change falls in between
 	if s.watcher != nil {
 		go pending.collect(s.watcher, s.options.Logger)
@@ -160,6 +163,11 @@ func (s *Source) read(work work, first bool, now time.Time, pending *pending) (c
 		if s.sync(l) && !first {
 			pending.add("", false) // what was put into a new folder before it was watched
 		}
+		for _, root := range work.lost {
+			s.lost[root] = true
+		}
+		s.hold(l)
+		s.world.notes = l.notes()
 		s.listed(l, work.force, names)
 	}
 	for _, name := range work.files {
@@ -199,6 +207,28 @@ func (s *Source) listed(l *listing, force bool, names map[string]bool) {
 	s.listing = l
 }
 
+// hold notes the roots that are empty folders in the place of those that held manifests: deleted and made anew, moved away, or
+// unmounted. Where somebody deletes the files one by one, the folder stays the same.
+func (s *Source) hold(l *listing) {
+	for root := range l.failed {
+		s.lost[root] = true // if it is one
+	}
+	for root, is := range l.roots {
+		if !slices.Contains(l.empty, root) {
+			s.filled[root] = is
+			delete(s.lost, root)
+			continue
+		}
+		was, filled := s.filled[root]
+		for name := range s.world.files {
+			if filled && (was != is || s.lost[root]) && below(name, root) {
+				l.held[root] = true
+				break
+			}
+		}
+	}
+}
+
 // note remembers a file's stamp.
 func (s *Source) note(name string) {
 	if info, err := os.Stat(name); err == nil {
@@ -214,7 +244,7 @@ func (s *Source) update(name string, now time.Time, pending *pending) {
 	before := s.world.files[name]
 	s.note(name)
 	var c *content
-	switch data, failed := read(name); {
+	switch data, failed := s.content(name); {
 	case failed == nil && before != nil && before.failed == nil && before.sum == sum(data):
 		pending.trust(name)
 		return
@@ -239,20 +269,38 @@ func (s *Source) update(name string, now time.Time, pending *pending) {
 	s.world.set(name, c)
 }
 
+// content reads a file that is known to end.
+func (s *Source) content(name string) ([]byte, *snapshot.Diagnostic) {
+	if err := s.listing.failed[name]; errors.Is(err, errIrregular) {
+		return nil, unreadable(name, err)
+	}
+	return read(name)
+}
+
 // there reports whether the name is a file that could be read if permissions allowed it.
 func (s *Source) there(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && !info.IsDir() || err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
-// orphan reports whether a root above the file is gone as a whole: what it held stays until it is back.
+// orphan reports whether a root above the file is gone as a whole, or replaced by an empty one: what it held stays until it is back.
 func (s *Source) orphan(name string) bool {
 	for root := range s.listing.failed {
-		if root == "." || strings.HasPrefix(name, strings.TrimSuffix(root, string(filepath.Separator))+string(filepath.Separator)) {
+		if below(name, root) {
+			return true
+		}
+	}
+	for root := range s.listing.held {
+		if below(name, root) {
 			return true
 		}
 	}
 	return false
+}
+
+// below reports whether the file lies in the folder or deeper.
+func below(name, folder string) bool {
+	return folder == "." || strings.HasPrefix(name, strings.TrimSuffix(folder, string(filepath.Separator))+string(filepath.Separator))
 }
 
 // sync watches the folders of the listing, and no others. It reports whether there are new ones.

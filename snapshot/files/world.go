@@ -19,6 +19,8 @@ type world struct {
 	// dirty are the objects whose claims changed since the last snapshot; one may stand there more than once.
 	dirty []snapshot.Ref
 	last  *snapshot.Snapshot
+	// notes are about paths, not about what files say.
+	notes []snapshot.Diagnostic
 }
 
 // claim is one definition of an object.
@@ -139,7 +141,7 @@ func (w *world) snapshot() (s *snapshot.Snapshot, changed bool) {
 
 // findings returns the diagnostics of all files, sorted.
 func (w *world) findings() []snapshot.Diagnostic {
-	var out []snapshot.Diagnostic
+	out := slices.Clone(w.notes)
 	for _, c := range w.files {
 		out = c.findings(out)
 	}
