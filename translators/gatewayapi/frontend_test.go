@@ -1,0 +1,246 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chancery-gateway/chancery/snapshot"
+	"github.com/chancery-gateway/chancery/snapshot/api"
+	"github.com/chancery-gateway/chancery/translators/emissary"
+)
+
+func object(t testing.TB, text string) *snapshot.Object {
+	t.Helper()
+	o, found := api.Decode([]byte(text), snapshot.Source{}, nil)
+	if o == nil {
+		t.Fatalf("%s: %v", text, found)
+	}
+	return o
+}
+
+func gatewayObject(t testing.TB, kind, namespace, name, spec string) *snapshot.Object {
+	t.Helper()
+	return object(t, fmt.Sprintf(`{"apiVersion": "gateway.networking.k8s.io/v1", "kind": %q, "metadata": {"name": %q, "namespace": %q}, "spec": {%s}}`, kind, name, namespace, spec))
+}
+
+func TestMeet(t *testing.T) {
+	for _, c := range []struct{ a, b, want string }{
+		{"*", "*", "*"}, {"a.example.com", "*", "a.example.com"}, {"*", "*.example.com", "*.example.com"},
+		{"a.example.com", "*.example.com", "a.example.com"}, {"a.b.example.com", "*.example.com", "a.b.example.com"},
+		{"*.example.com", "*.b.example.com", "*.b.example.com"}, {"example.com", "*.example.com", ""},
+		{"a.example.com", "b.example.com", ""}, {"*.example.org", "*.example.com", ""}, {"aexample.com", "*.example.com", ""},
+	} {
+		if got := meet(c.a, c.b); got != c.want {
+			t.Errorf("%q and %q meet in %q, want %q", c.a, c.b, got, c.want)
+		}
+		if got := meet(c.b, c.a); got != c.want {
+			t.Errorf("%q and %q meet in %q, want %q", c.b, c.a, got, c.want)
+		}
+	}
+}
+
+// TestOrderIsTheSpecifications lists routes in the order in which they must come.
+func TestOrderIsTheSpecifications(t *testing.T) {
+	at := func(namespace, name string, created int64) *snapshot.Object {
+		o := &snapshot.Object{Ref: snapshot.Ref{Kind: "HTTPRoute", Namespace: namespace, Name: name}}
+		if created > 0 {
+			o.Created = time.Unix(created, 0)
+		}
+		return o
+	}
+	o := at("a", "a", 100)
+	keys := []string{
+		orderKey("long.example.com", &rank{0, 1}, o, 0),
+		orderKey("b.example.com", &rank{2, 9}, o, 0),
+		orderKey("b.example.com", &rank{1, 20}, o, 0),
+		orderKey("b.example.com", &rank{0, 20}, o, 0),
+		orderKey("b.example.com", &rank{0, 9, 1}, o, 0),
+		orderKey("b.example.com", &rank{0, 9, 0, 2 << 16}, o, 0),
+		orderKey("b.example.com", &rank{0, 9, 0, 1<<16 + 1}, o, 0),
+		orderKey("b.example.com", &rank{0, 9, 0, 1 << 16}, o, 0),
+		orderKey("b.example.com", &rank{0, 9, 0, 0, 1 << 16}, o, 0),
+		orderKey("b.example.com", &rank{0, 9}, at("z", "z", 0), 0), // without a time: the oldest
+		orderKey("b.example.com", &rank{0, 9}, at("z", "z", 99), 0),
+		orderKey("b.example.com", &rank{0, 9}, o, 0, 0),
+		orderKey("b.example.com", &rank{0, 9}, o, 0, 1),
+		orderKey("b.example.com", &rank{0, 9}, o, 1, 0),
+		orderKey("b.example.com", &rank{0, 9}, at("a", "ab", 100), 0),
+		orderKey("b.example.com", &rank{0, 9}, at("a", "b", 100), 0),
+		orderKey("b.example.com", &rank{0, 9}, at("b", "a", 100), 0),
+		orderKey("*.longer.example.com", &rank{2, 99}, o, 0),
+		orderKey("*.example.com", &rank{2, 99}, o, 0),
+		orderKey("*", &rank{2, 99}, o, 0),
+	}
+	for i := 1; i < len(keys); i++ {
+		if keys[i-1] <= keys[i] {
+			t.Errorf("route %d does not come before route %d", i-1, i)
+		}
+	}
+}
+
+// TestGrantsAreForTheirVeryKind: a grant counts for the group, kind and namespace that it names, whoever asks (B131).
+func TestGrantsAreForTheirVeryKind(t *testing.T) {
+	referrers := []snapshot.Ref{}
+	for _, kind := range []string{"Gateway", "ListenerSet", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute"} {
+		for _, group := range []string{"gateway.networking.k8s.io", "example.com", ""} {
+			for _, namespace := range []string{"a", "b"} {
+				referrers = append(referrers, snapshot.Ref{Group: group, Kind: kind, Namespace: namespace, Name: "x"})
+			}
+		}
+	}
+	for _, allowed := range referrers {
+		s := snapshot.Empty().Derive([]*snapshot.Object{gatewayObject(t, "ReferenceGrant", "target", "g",
+			fmt.Sprintf(`"from": [{"group": %q, "kind": %q, "namespace": %q}], "to": [{"group": "", "kind": "Service", "name": "s"}, {"group": "", "kind": "Secret"}]`, allowed.Group, allowed.Kind, allowed.Namespace))}, nil, nil)
+		for _, asks := range referrers {
+			for _, to := range []struct {
+				ref  snapshot.Ref
+				open bool
+			}{
+				{snapshot.Ref{Kind: "Service", Namespace: "target", Name: "s"}, true}, {snapshot.Ref{Kind: "Service", Namespace: "target", Name: "other"}, false},
+				{snapshot.Ref{Kind: "Secret", Namespace: "target", Name: "any"}, true}, {snapshot.Ref{Kind: "ConfigMap", Namespace: "target", Name: "s"}, false},
+				{snapshot.Ref{Group: "example.com", Kind: "Service", Namespace: "target", Name: "s"}, false}, {snapshot.Ref{Kind: "Service", Namespace: "elsewhere", Name: "s"}, false},
+			} {
+				if got := granted(snapshot.NewView(s), &snapshot.Object{Ref: asks}, to.ref); got != (to.open && asks == allowed) {
+					t.Errorf("a grant for %v lets %v name %v: %t", allowed, asks, to.ref, got)
+				}
+			}
+		}
+	}
+}
+
+// TestAddressesOfTheRange: each Gateway has its own, which none other's coming or going changes but where two want one.
+func TestAddressesOfTheRange(t *testing.T) {
+	f := New(emissary.New(emissary.Options{}), Options{Addresses: netip.MustParsePrefix("10.246.0.0/24")})
+	class := object(t, `{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": {"name": "gc"}, "spec": {"controllerName": "chancery.dev/gateway-controller"}}`)
+	gateway := func(i int, more string) *snapshot.Object {
+		o := gatewayObject(t, "Gateway", "a", fmt.Sprintf("g%d", i), `"gatewayClassName": "gc", `+more+`"listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]`)
+		o.Created = time.Unix(int64(i+1), 0)
+		return o
+	}
+	objects := []*snapshot.Object{class}
+	addresses := func() map[string]string {
+		out := map[string]string{}
+		s := snapshot.Empty().Derive(objects, nil, nil)
+		for ref, g := range f.plan(snapshot.NewView(s)).gateways {
+			if len(g.addresses) != 1 {
+				t.Fatalf("%v has the addresses %v", ref, g.addresses)
+			}
+			out[ref.Name] = g.addresses[0]
+		}
+		return out
+	}
+	for i := range 200 {
+		before := addresses()
+		objects = append(objects, gateway(i, ""))
+		after := addresses()
+		seen := map[string]bool{}
+		for name, a := range after {
+			ip := netip.MustParseAddr(a)
+			if seen[a] || !f.addresses.Contains(ip) || a == "10.246.0.0" || a == "10.246.0.255" {
+				t.Fatalf("%s has the address %s", name, a)
+			}
+			seen[a] = true
+			if was := before[name]; was != "" && was != a {
+				t.Fatalf("%s moved from %s to %s when g%d came", name, was, a, i)
+			}
+		}
+	}
+	// What a Gateway asks for is given to no other.
+	want := addresses()["g0"]
+	objects = append(objects, gateway(1000, `"addresses": [{"value": "`+want+`"}], `))
+	got := addresses()
+	if got["g1000"] != want || got["g0"] == want {
+		t.Errorf("%s was asked for; g1000 has %s and g0 %s", want, got["g1000"], got["g0"])
+	}
+	// Outside of the range nothing can be bound, and a full range gives none.
+	small := New(emissary.New(emissary.Options{}), Options{Addresses: netip.MustParsePrefix("10.246.0.0/30")})
+	objects = []*snapshot.Object{class, gateway(1, ""), gateway(2, ""), gateway(3, ""), gateway(4, `"addresses": [{"value": "192.0.2.1"}], `)}
+	w := small.plan(snapshot.NewView(snapshot.Empty().Derive(objects, nil, nil)))
+	for name, reason := range map[string]string{"g1": "", "g2": "", "g3": "AddressNotAssigned", "g4": "AddressNotUsable"} {
+		g := w.gateways[snapshot.Ref{Group: "gateway.networking.k8s.io", Kind: "Gateway", Namespace: "a", Name: name}]
+		if g.usable.reason != reason || (len(g.addresses) == 1) != (reason == "") {
+			t.Errorf("%s: %q with the addresses %v", name, g.usable.reason, g.addresses)
+		}
+	}
+}
+
+func TestOursByAnnotation(t *testing.T) {
+	class := func(controller, annotations string) *snapshot.Object {
+		return object(t, fmt.Sprintf(`{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": {"name": "gc", "annotations": {%s}}, "spec": {"controllerName": %q}}`, annotations, controller))
+	}
+	const mark = `"getambassador.io/ambassador-id": "blue"`
+	for _, c := range []struct {
+		controller, annotations, id string
+		ours                        bool
+	}{
+		{Controllers[0], "", "default", true}, {Controllers[1], "", "default", true}, {"example.com/other", "", "default", false},
+		{Controllers[0], "", "blue", false}, {Controllers[0], mark, "blue", true}, {Controllers[0], mark, "default", false},
+	} {
+		if got := Ours(class(c.controller, c.annotations), c.id) == c.controller; got != c.ours {
+			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}
+
+// FuzzLower: whatever a route or Gateway holds, lowering it ends, says the same twice, and every field that it blames is one.
+func FuzzLower(f *testing.F) {
+	for _, s := range []string{
+		`"parentRefs": [{"name": "g"}], "hostnames": ["a.example.com"], "rules": [{"matches": [{"path": {"type": "RegularExpression", "value": "/("}}], "backendRefs": [{"name": "s", "port": 80, "weight": 3}], "timeouts": {"request": "1s"}}]`,
+		`"parentRefs": [{"name": "g", "port": 80}], "rules": [{"filters": [{"type": "RequestRedirect", "requestRedirect": {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/x"}}}]}]`,
+		`"gatewayClassName": "gc", "listeners": [{"name": "x", "port": 443, "protocol": "HTTPS", "hostname": "*.a", "tls": {"certificateRefs": [{"name": "c"}]}}], "addresses": [{"value": "::1"}]`,
+		`"targetRefs": [{"group": "", "kind": "Service", "name": "s"}], "validation": {"hostname": "h", "wellKnownCACertificates": "System"}`,
+	} {
+		f.Add(s)
+	}
+	front := New(emissary.New(emissary.Options{}), Options{})
+	base := []*snapshot.Object{
+		object(f, `{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": {"name": "gc"}, "spec": {"controllerName": "chancery.dev/gateway-controller"}}`),
+		gatewayObject(f, "Gateway", "a", "g", `"gatewayClassName": "gc", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}, {"name": "tls", "port": 443, "protocol": "TLS", "tls": {"mode": "Passthrough"}}, {"name": "tcp", "port": 5000, "protocol": "TCP"}]`),
+		object(f, `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "a"}, "spec": {"ports": [{"port": 80}]}}`),
+	}
+	f.Fuzz(func(t *testing.T, spec string) {
+		for _, kind := range []string{"HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute", "Gateway", "ListenerSet", "BackendTLSPolicy", "GatewayClass", "ReferenceGrant"} {
+			o, _ := api.Decode(fmt.Appendf(nil, `{"apiVersion": "gateway.networking.k8s.io/v1", "kind": %q, "metadata": {"name": "o", "namespace": "a"}, "spec": {%s}}`, kind, spec), snapshot.Source{}, nil)
+			if o == nil {
+				continue
+			}
+			s := snapshot.Empty().Derive(append(slices.Clone(base), o), nil, nil)
+			one, two := front.Lower(o, snapshot.NewView(s)), front.Lower(o, snapshot.NewView(s))
+			if (one == nil) != (two == nil) {
+				t.Fatal("lowered once and not twice")
+			}
+			if one == nil {
+				continue
+			}
+			if !slices.Equal(one.Diagnostics, two.Diagnostics) || len(one.Routes) != len(two.Routes) {
+				t.Fatalf("%v and %v", one.Diagnostics, two.Diagnostics)
+			}
+			for _, d := range one.Diagnostics {
+				if d.Object != o.Ref || strings.Contains(d.Path, "..") {
+					t.Errorf("finding %v", d)
+				}
+			}
+			seen := map[string]bool{}
+			for _, r := range one.Routes {
+				if seen[r.Section+r.Group+r.Hosts.Value] {
+					t.Errorf("two routes share a group")
+				}
+				seen[r.Section+r.Group+r.Hosts.Value] = true
+				if n := b2i(r.Route.Forward != nil) + b2i(r.Route.Redirect != nil) + b2i(r.Route.Direct != nil); n != 1 {
+					t.Errorf("a route with %d actions: %+v", n, r.Route)
+				}
+			}
+		}
+	})
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
