@@ -92,15 +92,36 @@ func compile(ctx context.Context, info *Info, original []byte, guard Guard, page
 	}
 	// With one worker wazero does not look at ctx while it compiles.
 	c.compiled, err = c.runtime.CompileModule(experimental.WithCompilationWorkers(ctx, 2), binary)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
+	switch ended := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled); {
+	case ended && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		return nil, fault.New(fault.CompileTime, "the module was not compiled after %v", time.Since(start).Round(time.Millisecond))
-	case errors.Is(err, context.Canceled):
+	case ended:
 		return nil, fault.Retry(fault.Canceled, "%w", err)
 	case err != nil:
 		return nil, fault.New(fault.Compile, "%s", escape(err.Error(), 1000))
 	}
 	return c, nil
+}
+
+// within returns a context whose time is over after the limit. On a machine that is busy with other things that is not before this
+// process has worked for as long, but before patience times the limit has passed.
+func within(parent context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	start, begun := time.Now(), workTime()
+	go func() {
+		for wait := limit; wait > 0; wait = limit - (workTime() - begun) {
+			if time.Since(start) > patience*limit {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(wait):
+			}
+		}
+		cancel(context.DeadlineExceeded)
+	}()
+	return ctx, func() { cancel(nil) }
 }
 
 // close frees everything. No instance may be running.

@@ -56,7 +56,7 @@ func (h *Host) compile(k codeKey, e *codeEntry, info *Info, module []byte) {
 	var err error
 	select {
 	case h.slots <- struct{}{}:
-		ctx, cancel := context.WithTimeout(h.ctx, h.config.CompileTime)
+		ctx, cancel := within(h.ctx, h.config.CompileTime)
 		c, err = compile(ctx, info, module, k.guard, k.pages, h.cache.codeDir(k))
 		if err == nil {
 			c.since = h.config.since

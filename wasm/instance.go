@@ -25,7 +25,7 @@ type instance struct {
 	calls   int
 }
 
-// patience is how many times its limit a call may take by the wall clock while its thread has not worked for that long.
+// patience is how many times its limit a call or a compilation may take by the wall clock while it has not been worked on for that long.
 const patience = 16
 
 // usage is what a call took. time is that of the processor, by which modules are compared, for it does not depend on what else the

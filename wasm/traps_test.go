@@ -2,6 +2,7 @@ package wasm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -54,6 +55,27 @@ func TestCompileTime(t *testing.T) {
 	s := find(t, h, "m")
 	if s.Candidate.Stage != StageCompile || !fault.Is(s.Candidate.Err, fault.CompileTime) || s.Live == nil || s.Live.Digest != live.Digest {
 		t.Errorf("%+v, live %+v", s.Candidate, s.Live)
+	}
+}
+
+// TestTimeOfABusyMachine: a limit that passes while nothing is worked on is not over yet, but it ends.
+func TestTimeOfABusyMachine(t *testing.T) {
+	const limit = 200 * time.Millisecond
+	start, begun := time.Now(), workTime()
+	ctx, cancel := within(t.Context(), limit)
+	defer cancel()
+	<-ctx.Done()
+	took, worked := time.Since(start), workTime()-begun
+	if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) || worked < limit && took < patience*limit || took < limit {
+		t.Errorf("over after %v, of which the process worked for %v: %v", took, worked, context.Cause(ctx))
+	}
+	gone, end := context.WithCancel(t.Context())
+	ctx, cancel = within(gone, time.Hour)
+	defer cancel()
+	end()
+	<-ctx.Done()
+	if !errors.Is(context.Cause(ctx), context.Canceled) {
+		t.Errorf("its caller gave up: %v", context.Cause(ctx))
 	}
 }
 
