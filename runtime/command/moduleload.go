@@ -16,7 +16,7 @@ import (
 )
 
 // settleTime is how long a command waits for modules to be fetched, compiled and tried.
-const settleTime = 2 * time.Minute
+const settleTime = 10 * time.Minute
 
 // modulesOnce returns modules as the settings have them, for one compile; with specs, these and no others.
 func (a *app) modulesOnce(specs ...wasm.Spec) (*modules.Modules, error) {

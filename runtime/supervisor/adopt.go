@@ -18,31 +18,44 @@ type serverInfo struct {
 }
 
 // ask asks the Envoy on the admin address about itself (Envoy docs: "/server_info").
-func ask(ctx context.Context, admin string) (info serverInfo, ok bool) {
+func ask(ctx context.Context, admin string) (info serverInfo, err error) {
 	bounded, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	r, err := http.NewRequestWithContext(bounded, http.MethodGet, "http://"+admin+"/server_info", nil)
 	if err != nil {
-		return info, false
+		return info, err
 	}
 	r.Close = true // another Envoy may answer next time
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return info, false
+		return info, err
 	}
 	defer resp.Body.Close()
-	ok = json.NewDecoder(resp.Body).Decode(&info) == nil && info.Version != "" && info.State != ""
-	return info, ok
+	if err := json.NewDecoder(resp.Body).Decode(&info); err != nil {
+		return info, err
+	}
+	if info.Version == "" || info.State == "" {
+		return info, errors.New("no Envoy answers")
+	}
+	return info, nil
 }
+
+// deaf is how many times in a row an Envoy may leave a question without an answer: it answers none while it takes up configuration.
+const deaf = 3
 
 // Alive reports whether an Envoy answers on the admin address.
 func Alive(ctx context.Context, admin string) bool {
-	_, ok := ask(ctx, admin)
-	return ok
+	for range deaf {
+		_, err := ask(ctx, admin)
+		if err == nil {
+			return true
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return false
+		}
+	}
+	return false
 }
-
-// deaf is how many times in a row an adopted Envoy may leave a question without an answer.
-const deaf = 3
 
 // adopt watches an Envoy that outlived the process which started it, until it is gone or ctx ends; then it is ended as a child would be.
 func (s *Supervisor) adopt(ctx context.Context) {
@@ -60,7 +73,8 @@ func (s *Supervisor) adopt(ctx context.Context) {
 			continue
 		case <-tick.C:
 		}
-		if missed++; Alive(ctx, s.options.AdminAddress) {
+		missed++
+		if _, err := ask(ctx, s.options.AdminAddress); err == nil {
 			missed = 0
 		}
 	}

@@ -5,13 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // TestMain turns the test binary into a program that only supervises, for the test that kills it.
@@ -83,6 +88,26 @@ func zombie(pid int) bool {
 	}
 	_, after, _ := strings.Cut(string(data), ") ")
 	return strings.HasPrefix(after, "Z")
+}
+
+// TestBusyEnvoyIsAlive: one that takes up configuration, and does not answer for so long, is there nevertheless; a port at which nobody
+// listens has none.
+func TestBusyEnvoyIsAlive(t *testing.T) {
+	var asked atomic.Int64
+	admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 1 {
+			<-r.Context().Done() // whoever asks has given up
+			return
+		}
+		fmt.Fprint(w, `{"version":"x/1.40.0/y","state":"LIVE"}`)
+	}))
+	defer admin.Close()
+	if !Alive(t.Context(), admin.Listener.Addr().String()) || asked.Load() < 2 {
+		t.Errorf("after %d questions it is thought to be gone", asked.Load())
+	}
+	if Alive(t.Context(), fmt.Sprint("127.0.0.1:", porttest.Free(t, 1)[0])) {
+		t.Error("nobody is alive")
+	}
 }
 
 // TestAdoptedEnvoyThatHungIsKept: an Envoy of an earlier run that does not answer for a while is taken over again when it does, and

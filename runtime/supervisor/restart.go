@@ -96,7 +96,7 @@ func (s *Supervisor) takeOver(ctx context.Context, now *child, bootstrap func() 
 			return nil, ctx.Err()
 		case <-tick.C:
 		}
-		if info, ok := ask(ctx, o.AdminAddress); !ok || info.State != "LIVE" || info.Options.Epoch != next.epoch {
+		if info, err := ask(ctx, o.AdminAddress); err != nil || info.State != "LIVE" || info.Options.Epoch != next.epoch {
 			continue
 		}
 		os.Remove(*file)
