@@ -243,6 +243,7 @@ func (g *Gateway) run(ctx context.Context, ads, probes net.Listener, snapshots [
 	part("last good state", g.keepLastGood)
 	part("bootstrap of Envoy", g.followBootstrap)
 	part("version of Envoy", g.askVersion)
+	part("sockets of Envoy", g.followSockets)
 	if g.receiver != nil {
 		part("receiver of statistics", g.followReceiver)
 	}
