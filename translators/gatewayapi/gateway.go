@@ -15,7 +15,7 @@ import (
 func (l *lowering) gateway(spec *gw.GatewaySpec) bool {
 	g := l.f.plan(l.v).gateways[l.o.Ref]
 	if g == nil {
-		if _, there := l.f.controller(spec.GatewayClassName, l.v); !there && !l.f.options.SingleNamespace {
+		if _, there := l.f.controller(spec.GatewayClassName, l.v); !there {
 			l.warn(codeClass, "spec.gatewayClassName", fmt.Sprintf("there is no GatewayClass %q, so nobody serves the Gateway", spec.GatewayClassName),
 				"create it, or correct the name")
 		}

@@ -45,6 +45,9 @@ func (l *lowering) listener(g *gatewayPlan, p *listenerPlan) *section {
 	}
 	x.status.Name = string(spec.Name)
 	x.status.SupportedKinds = l.kinds(p, &resolved)
+	if p.twin {
+		refuse(string(gw.ListenerReasonUnsupportedValue), ".name", fmt.Sprintf("another listener is named %q already", spec.Name), "a name of its own")
+	}
 	if carried[spec.Protocol] == nil {
 		refuse(string(gw.ListenerReasonUnsupportedProtocol), ".protocol", fmt.Sprintf("protocol %q is not supported", spec.Protocol), "HTTP, HTTPS, TLS or TCP")
 	}

@@ -31,8 +31,9 @@ func (a *attachment) section() string { return sectionName(a.of, a.spec.Name) }
 // are the route's; none means all that a listener has.
 func (l *lowering) parents(refs []gw.ParentReference, hostnames []gw.Hostname) (all []*attachment, ours bool) {
 	var parents []ir.ParentStatus
+	names := proper(hostnames)
 	for i := range refs {
-		p, got := l.parent(fmt.Sprintf("spec.parentRefs[%d]", i), &refs[i], hostnames)
+		p, got := l.parent(fmt.Sprintf("spec.parentRefs[%d]", i), &refs[i], names)
 		if p == nil {
 			continue
 		}
@@ -46,12 +47,39 @@ func (l *lowering) parents(refs []gw.ParentReference, hostnames []gw.Hostname) (
 	if len(parents) == 0 {
 		return nil, false
 	}
+	for i, h := range hostnames {
+		if err := checkRouteName(h); err != nil {
+			l.invalid.object(string(gw.RouteReasonUnsupportedValue), err.Error())
+			l.fail(codeValue, fmt.Sprintf("spec.hostnames[%d]", i), err.Error(), "an exact name or one such as \"*.example.com\"")
+		}
+	}
 	l.status().Parents = parents
 	return all, true
 }
 
+// proper returns the hostnames that are some, in lower case; nil for a route that names none, which has all of a listener's.
+func proper(hostnames []gw.Hostname) []string {
+	if len(hostnames) == 0 {
+		return nil
+	}
+	out := []string{}
+	for _, h := range hostnames {
+		if checkRouteName(h) == nil {
+			out = append(out, strings.ToLower(string(h)))
+		}
+	}
+	return out
+}
+
+func checkRouteName(h gw.Hostname) error {
+	if h == "*" {
+		return fmt.Errorf("%q is no host name", h)
+	}
+	return checkWildcard(strings.ToLower(string(h)))
+}
+
 // parent is parents for one reference; nil for one that is none of ours.
-func (l *lowering) parent(path string, ref *gw.ParentReference, hostnames []gw.Hostname) (*ir.ParentStatus, []*attachment) {
+func (l *lowering) parent(path string, ref *gw.ParentReference, hostnames []string) (*ir.ParentStatus, []*attachment) {
 	p := &ir.ParentStatus{Parent: ir.ParentRef{
 		Group: string(value(ref.Group, gw.GroupName)), Kind: string(value(ref.Kind, "Gateway")), Namespace: string(value(ref.Namespace, gw.Namespace(l.o.Namespace))),
 		Name: string(ref.Name), SectionName: string(value(ref.SectionName, "")), Port: value(ref.Port, 0),
@@ -114,7 +142,7 @@ func (l *lowering) setAllowed(spec *gw.GatewaySpec, gateway, set *snapshot.Objec
 }
 
 // listeners picks those of a parent that take the route. reason is "" where some do.
-func (l *lowering) listeners(of, gateway *snapshot.Object, all []gw.Listener, ref *ir.ParentRef, hostnames []gw.Hostname) (got []*attachment, reason, why string) {
+func (l *lowering) listeners(of, gateway *snapshot.Object, all []gw.Listener, ref *ir.ParentRef, hostnames []string) (got []*attachment, reason, why string) {
 	named, allowed := 0, 0
 	for i := range all {
 		s := &all[i]
@@ -196,13 +224,13 @@ func namespaceAllowed(v *snapshot.View, from gw.FromNamespaces, selector *labelS
 }
 
 // intersect returns the route's hostnames as far as they have a name in common with the listener's.
-func intersect(listener string, hostnames []gw.Hostname) []string {
-	if len(hostnames) == 0 {
+func intersect(listener string, hostnames []string) []string {
+	if hostnames == nil {
 		return []string{listener}
 	}
 	var out []string
 	for _, h := range hostnames {
-		if m := meet(strings.ToLower(string(h)), listener); m != "" && !slices.Contains(out, m) {
+		if m := meet(h, listener); m != "" && !slices.Contains(out, m) {
 			out = append(out, m)
 		}
 	}

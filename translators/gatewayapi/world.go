@@ -51,6 +51,8 @@ type listenerPlan struct {
 	// hostname is "*" for all names.
 	hostname string
 	clash    verdict
+	// twin is set where an earlier listener of the object has the name.
+	twin bool
 }
 
 func hostnameOf(l *gw.Listener) string {
@@ -64,6 +66,7 @@ func listenerPlans(o *snapshot.Object, listeners []gw.Listener) []*listenerPlan 
 	out := make([]*listenerPlan, len(listeners))
 	for i := range listeners {
 		out[i] = &listenerPlan{of: o, spec: &listeners[i], path: fmt.Sprintf("spec.listeners[%d]", i), hostname: hostnameOf(&listeners[i])}
+		out[i].twin = slices.ContainsFunc(listeners[:i], func(l gw.Listener) bool { return l.Name == listeners[i].Name })
 	}
 	return out
 }
