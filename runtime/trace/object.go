@@ -14,7 +14,8 @@ import (
 
 // Node is one thing of the program that an object takes part in.
 type Node struct {
-	// Kind is "listener", "filter chain", "virtual host", "route", "cluster", "endpoint set" or "secret".
+	// Kind is "listener", "filter chain", "virtual host", "route", "cluster", "endpoint set", "secret" or, for what became of an
+	// object of Gateway API, "status".
 	Kind string `json:"kind"`
 	// Name is the node's own, Within the names of what holds it, outermost first.
 	Name   string   `json:"name"`
@@ -101,6 +102,7 @@ func Follow(r *translators.Result, o *snapshot.Object) *Object {
 	for _, s := range p.Secrets {
 		t.add("secret", s.Name, nil, s.Fingerprint, s.Origins)
 	}
+	t.status(r)
 	for _, d := range r.Diagnostics {
 		if d.Object == o.Ref {
 			t.found = append(t.found, d)
