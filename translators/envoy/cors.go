@@ -27,5 +27,8 @@ func corsPolicy(c *ir.CORS, f *faults) *corsv3.CorsPolicy {
 	if c.Credentials != nil {
 		out.AllowCredentials = wrapperspb.Bool(*c.Credentials)
 	}
+	if c.KeepPreflights {
+		out.ForwardNotMatchingPreflights = wrapperspb.Bool(false)
+	}
 	return out
 }

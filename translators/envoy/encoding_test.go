@@ -134,7 +134,7 @@ func (d draws) route() *ir.Route {
 		r.Forward = w
 	}
 	if d.one(4) {
-		r.CORS = &ir.CORS{Origins: d.texts(), Methods: d.text(), Credentials: maybe(d, d.one(2))}
+		r.CORS = &ir.CORS{Origins: d.texts(), Methods: d.text(), Credentials: maybe(d, d.one(2)), KeepPreflights: d.one(2)}
 	}
 	return r
 }

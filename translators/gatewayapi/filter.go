@@ -156,7 +156,7 @@ func (l *lowering) mirror(g *snapshot.Object, path string, f *gw.HTTPRequestMirr
 
 // cors makes a cross-origin policy.
 func cors(f *gw.HTTPCORSFilter) *ir.CORS {
-	out := &ir.CORS{Credentials: f.AllowCredentials, MaxAge: "5"} // the specification's default
+	out := &ir.CORS{Credentials: f.AllowCredentials, MaxAge: "5", KeepPreflights: true} // the age is the specification's default
 	if f.MaxAge > 0 {
 		out.MaxAge = fmt.Sprint(f.MaxAge)
 	}

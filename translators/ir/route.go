@@ -184,4 +184,6 @@ type CORS struct {
 	ExposeHeaders string   `json:"exposeHeaders,omitempty"`
 	MaxAge        string   `json:"maxAge,omitempty"`
 	Credentials   *bool    `json:"credentials,omitempty"`
+	// KeepPreflights answers the preflights of other origins too, without a word of CORS; else they are forwarded.
+	KeepPreflights bool `json:"keepPreflights,omitempty"`
 }

@@ -22,7 +22,7 @@ func act(p *ir.Program, h *ir.HTTPChain, route *ir.Route, matched string, taken 
 		return o
 	}
 	if preflight(route, x) {
-		o.Kind, o.Status, o.Reason = Intercepted, 200, "the CORS filter answers the preflight of an allowed origin"
+		o.Kind, o.Status, o.Reason = Intercepted, 200, "the CORS filter answers the preflight"
 		return o
 	}
 	steps, status, reason := filterSteps(p, h, route)
@@ -224,6 +224,6 @@ func preflight(route *ir.Route, x *exchange) bool {
 	if route.CORS == nil || route.Forward == nil || x.method != "OPTIONS" || origin == "" || x.first("access-control-request-method") == "" {
 		return false
 	}
-	return slices.ContainsFunc(route.CORS.Origins, func(o string) bool { return o == "*" || o == origin }) ||
+	return route.CORS.KeepPreflights || slices.ContainsFunc(route.CORS.Origins, func(o string) bool { return o == "*" || o == origin }) ||
 		slices.ContainsFunc(route.CORS.OriginRegex, func(e string) bool { return fullMatch(e, origin) || fullMatch(e, "*") })
 }

@@ -170,7 +170,7 @@ func (g *generator) rewrites() (prefix *string, regex *ir.RegexRewrite) {
 func (g *generator) route(name string) *ir.Route {
 	r := &ir.Route{Name: name, Match: g.match(), ResponseHeaders: ir.HeaderChanges{Add: []ir.HeaderValue{{Name: "x-route", Value: name}, {Name: "x-path", Value: "%REQ(:PATH)%"}}}}
 	if g.chance(10) {
-		r.CORS = &ir.CORS{Origins: []string{pick(g, "http://o", "*")}, Methods: "GET"}
+		r.CORS = &ir.CORS{Origins: []string{pick(g, "http://o", "*")}, Methods: "GET", KeepPreflights: g.chance(50)}
 	}
 	prefix, regex := g.rewrites()
 	switch g.IntN(5) {
