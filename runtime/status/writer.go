@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -46,7 +47,7 @@ type Options struct {
 	PublishService   string
 	// Knative says that Knative's Ingresses are served.
 	Knative bool
-	Log      *slog.Logger
+	Log     *slog.Logger
 }
 
 // Writer writes statuses while it is the leader.
@@ -66,6 +67,8 @@ type Writer struct {
 	waiting map[snapshot.Ref]bool
 	held    map[snapshot.Ref]time.Time
 	stale   bool
+	// queued are those that were to be written by the last round, which ended before their turn.
+	queued map[snapshot.Ref]bool
 	// known is what the objects say, as far as this replica read or wrote it. It is empty after taking over. stray are those
 	// that were found to say what is not ours to say any more.
 	known map[snapshot.Ref]Outcome
@@ -139,6 +142,8 @@ const (
 	again = 2 * time.Second
 	// hands is how many objects are written at the same time.
 	hands = 4
+	// stint is how long a round goes on although something has changed: the next one begins with what is new.
+	stint = 500 * time.Millisecond
 )
 
 // lead writes until ctx ends.
@@ -250,8 +255,8 @@ func (w *Writer) recall(ctx context.Context) {
 	}
 }
 
-// round writes whatever is not said yet, what is wrong first, and returns after what time it should try again; 0 for when
-// something changes.
+// round writes whatever is not said yet, what is wrong first and then what no earlier round came to, and returns after what
+// time it should try again; 0 for when something changes. Nobody waits for the statuses of thousands who came before.
 func (w *Writer) round(ctx context.Context) (next time.Duration) {
 	w.mu.Lock()
 	w.look()
@@ -280,15 +285,16 @@ func (w *Writer) round(ctx context.Context) (next time.Duration) {
 	}
 	wanted := w.wanted
 	w.mu.Unlock()
-	slices.SortFunc(todo, func(a, b snapshot.Ref) int {
-		if x, y := wanted[a].Fault == "", wanted[b].Fault == ""; x != y {
-			if y {
-				return -1
-			}
+	rank := func(r snapshot.Ref) int {
+		switch {
+		case wanted[r].Fault != "":
+			return 0
+		case !w.queued[r]:
 			return 1
 		}
-		return a.Compare(b)
-	})
+		return 2
+	}
+	slices.SortFunc(todo, func(a, b snapshot.Ref) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), a.Compare(b)) })
 	var count atomic.Int64
 	refs := make(chan snapshot.Ref)
 	var working sync.WaitGroup
@@ -302,8 +308,17 @@ func (w *Writer) round(ctx context.Context) (next time.Duration) {
 			}
 		})
 	}
-	for _, r := range todo {
+	begun := time.Now()
+	w.queued = nil
+	for i, r := range todo {
 		if ctx.Err() != nil {
+			break
+		}
+		if len(w.changed) > 0 && time.Since(begun) > stint {
+			w.queued = make(map[snapshot.Ref]bool, len(todo)-i)
+			for _, left := range todo[i:] {
+				w.queued[left] = true
+			}
 			break
 		}
 		refs <- r
