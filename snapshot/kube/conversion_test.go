@@ -1,9 +1,12 @@
 package kube_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +17,24 @@ import (
 	"github.com/chancery-gateway/chancery/snapshot/kube"
 	"github.com/chancery-gateway/chancery/snapshot/kube/kubetest"
 )
+
+// safeBuffer is a text that several write.
+type safeBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
 
 // TestConversionWebhookThatIsDown: what is stored cannot be read for want of a conversion; what was read last stays in
 // force, what the API server says is a finding, and all goes on when the webhook is back.
@@ -62,7 +83,40 @@ func TestConversionWebhookThatIsDown(t *testing.T) {
 			t.Errorf("the finding is %s", d)
 		}
 	}
+	// A source that starts now waits for the kind, since without it routes would be closed, and says for what and how long.
+	var log safeBuffer
+	late, err := kube.New(kube.Options{Config: c.Config(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan *snapshot.Snapshot, 1)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- late.Run(ctx, func(s *snapshot.Snapshot) {
+			select {
+			case first <- s:
+			default:
+			}
+		})
+	}()
+	kubetest.Eventually(t, patience, "it says what it waits for", func(context.Context) bool {
+		return strings.Contains(log.String(), "kind=mappings.getambassador.io for=2m0s")
+	})
+
 	apply(none)
+	select {
+	case s := <-first:
+		if mapping(s, "default", "m") == nil {
+			t.Error("the first snapshot lacks the Mapping")
+		}
+	case <-time.After(patience):
+		t.Error("there is no first snapshot")
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 	client.Apply(v2(fmt.Sprintf(oneMapping, "late", "default", "/late/")))
 	w.until("a Mapping made afterwards", func(s *snapshot.Snapshot) bool { return mapping(s, "default", "late") != nil && codes(s) == "" })
 	for _, s := range w.since(n) {

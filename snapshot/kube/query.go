@@ -128,7 +128,11 @@ func (q *query) answered(ctx context.Context, err error) {
 	case apierrors.IsTooManyRequests(err):
 		// It was asked ten times by now. It is busy, or cannot read what it has stored, for want of a conversion webhook for
 		// example, and its message says so.
-		q.report(codeUnreadable, true, 5*time.Minute, fmt.Sprintf("%s cannot be read: %v", q.resource.GroupResource(), err))
+		doubt := 30 * time.Second
+		if q.essential() {
+			doubt = 2 * time.Minute // a webhook that starts beside us may take that long, and without the kind its routes would be closed
+		}
+		q.report(codeUnreadable, true, doubt, fmt.Sprintf("%s cannot be read: %v", q.resource.GroupResource(), err))
 	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown && !apierrors.IsServiceUnavailable(err) && !apierrors.IsTimeout(err) && !apierrors.IsUnauthorized(err):
 		q.report(codeUnreadable, false, 30*time.Second, fmt.Sprintf("%s cannot be read: %v", q.resource.GroupResource(), err))
 	default:
@@ -145,8 +149,8 @@ func (q *query) report(code *snapshot.Code, resumes bool, doubt time.Duration, m
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	severity := snapshot.Warning
-	if q.what.builtIn && q.what.with == (snapshot.GroupKind{}) || q.what.Group == snapshot.EmissaryGroup {
-		severity = snapshot.Error // what Envoy is to do hangs on it
+	if q.essential() {
+		severity = snapshot.Error
 	}
 	if q.trouble == nil || q.trouble.Code != code {
 		q.trouble = &snapshot.Diagnostic{
@@ -160,9 +164,15 @@ func (q *query) report(code *snapshot.Code, resumes bool, doubt time.Duration, m
 		q.behind = q.behind || !resumes || !q.synced
 		if !q.synced {
 			q.doubted = time.Now().Add(doubt)
+			q.source.log.Warn("the first snapshot waits for a kind that the API server does not show", "kind", q.resource.GroupResource().String(), "for", doubt, "error", message)
 			time.AfterFunc(doubt+time.Millisecond, q.source.poke)
 		}
 	}
+}
+
+// essential reports whether what Envoy is to do hangs on the kind.
+func (q *query) essential() bool {
+	return q.what.builtIn && q.what.with == (snapshot.GroupKind{}) || q.what.Group == snapshot.EmissaryGroup
 }
 
 // settled reports whether the query needs no more waiting for. The world's lock is held.
