@@ -64,7 +64,7 @@ func (r *resolver) serve() {
 // dns is a cluster whose only endpoint is found by DNS.
 func (b *bed) dns(name string, to *httptest.Server) *ir.Resource {
 	return pack(b.t, name, &clusterv3.Cluster{
-		Name: name, ConnectTimeout: durationpb.New(time.Second),
+		Name: name, ConnectTimeout: durationpb.New(20 * time.Second),
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STRICT_DNS},
 		LoadAssignment:       assignment(name, &core.SocketAddress{Address: name + ".example.com", PortSpecifier: &core.SocketAddress_PortValue{PortValue: uint32(portOf(to))}}),
 	})
@@ -73,7 +73,7 @@ func (b *bed) dns(name string, to *httptest.Server) *ir.Resource {
 // static is a cluster that knows its only endpoint.
 func (b *bed) static(name string, to *httptest.Server) *ir.Resource {
 	return pack(b.t, name, &clusterv3.Cluster{
-		Name: name, ConnectTimeout: durationpb.New(time.Second),
+		Name: name, ConnectTimeout: durationpb.New(20 * time.Second),
 		LoadAssignment: assignment(name, socketAddress(portOf(to)).GetSocketAddress()),
 	})
 }

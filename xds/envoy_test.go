@@ -18,7 +18,7 @@ import (
 func TestRealEnvoy(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		b := newBed(t, delta)
-		set := world(b.cluster("hello", time.Second), b.endpoints("hello", b.hello), b.listener("web", b.port, ""), b.route("hello", "1"))
+		set := world(b.cluster("hello", 20*time.Second), b.endpoints("hello", b.hello), b.listener("web", b.port, ""), b.route("hello", "1"))
 		settled(t, b.server, b.server.Publish(set))
 		b.eventually("first answer", func() bool { code, text, _ := b.get("/"); return code == 200 && text == "hello" })
 		if st := b.server.Status(); len(st) != 1 || st[0].ID != "bed" || !strings.HasPrefix(st[0].Version, "1.") || st[0].Delta != delta {
@@ -32,11 +32,11 @@ func TestRealEnvoy(t *testing.T) {
 		b.eventually("edited route", func() bool { _, _, edition := b.get("/"); return edition == "2" })
 
 		// A changed cluster becomes warm, for its endpoints come along: Envoy would wait for them without an end.
-		set = with(set, b.cluster("hello", 2*time.Second))
+		set = with(set, b.cluster("hello", 30*time.Second))
 		settled(t, b.server, b.server.Publish(set))
 
 		// A new cluster whose endpoints are late: nobody is routed there before they have come.
-		set = with(set, b.cluster("hallo", time.Second), b.route("hallo", "3"))
+		set = with(set, b.cluster("hallo", 20*time.Second), b.route("hallo", "3"))
 		n := b.server.Publish(set)
 		b.eventually("the rest does not wait", func() bool { _, _, edition := b.get("/"); return edition == "3" })
 		if _, text, _ := b.get("/"); text != "hello" {
@@ -67,7 +67,7 @@ func TestRealEnvoy(t *testing.T) {
 		if got := b.server.Counters().Types[ir.TypeCluster]; got.Resources > 0 {
 			t.Errorf("a reconnect with nothing new was sent %+v", got)
 		}
-		set = with(set, b.cluster("hello", time.Second), b.endpoints("hello", b.hello), b.route("hello", "4"))
+		set = with(set, b.cluster("hello", 20*time.Second), b.endpoints("hello", b.hello), b.route("hello", "4"))
 		settled(t, b.server, b.server.Publish(set))
 		b.eventually("edit after reconnect", func() bool { _, _, edition := b.get("/"); return edition == "4" })
 
@@ -89,7 +89,7 @@ func TestRealEnvoySecrets(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		b := newBed(t, delta)
 		cert, key := keyPair(t, "one")
-		set := world(b.cluster("hello", time.Second), b.endpoints("hello", b.hello), b.route("hello", "1"),
+		set := world(b.cluster("hello", 20*time.Second), b.endpoints("hello", b.hello), b.route("hello", "1"),
 			b.listener("web", b.port, ""), b.listener("tls", b.tlsPort, "site"), b.secret("site", cert, key))
 		settled(t, b.server, b.server.Publish(set))
 		name := func() string {
@@ -134,7 +134,7 @@ func TestRealEnvoyManyNewServices(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		const services = 500
 		b := newBed(t, delta)
-		set := world(b.cluster("hello", time.Second), b.endpoints("hello", b.hello), b.listener("web", b.port, ""), b.route("hello", "1"))
+		set := world(b.cluster("hello", 20*time.Second), b.endpoints("hello", b.hello), b.listener("web", b.port, ""), b.route("hello", "1"))
 		settled(t, b.server, b.server.Publish(set))
 		b.eventually("first answer", func() bool { code, _, _ := b.get("/"); return code == http.StatusOK })
 		paths := make([]string, services)
@@ -145,7 +145,7 @@ func TestRealEnvoyManyNewServices(t *testing.T) {
 		for i := range services {
 			name := fmt.Sprintf("service-%03d", i)
 			paths[i] = "/" + name
-			list = append(list, b.cluster(name, time.Second))
+			list = append(list, b.cluster(name, 20*time.Second))
 			late = append(late, b.endpoints(name, b.hallo))
 			v := routes.VirtualHosts[0]
 			v.Routes = append([]*routev3.Route{forward(paths[i], name)}, v.Routes...)
@@ -173,7 +173,7 @@ func TestRealEnvoyManyNewServices(t *testing.T) {
 func TestRealEnvoySilentDNS(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		b := newBedAt(t, delta, newResolver(t, func(string) time.Duration { return 0 }).port())
-		set := world(b.cluster("hello", time.Second), b.endpoints("hello", b.hello), b.listener("web", b.port, ""), b.route("hello", "1"))
+		set := world(b.cluster("hello", 20*time.Second), b.endpoints("hello", b.hello), b.listener("web", b.port, ""), b.route("hello", "1"))
 		settled(t, b.server, b.server.Publish(set))
 		b.eventually("first answer", func() bool { _, text, _ := b.get("/"); return text == "hello" })
 		end := b.traffic("/", "/silent")
@@ -191,7 +191,7 @@ func TestRealEnvoySilentDNS(t *testing.T) {
 		lead("/eds", "eds")
 		lead("/static", "static")
 		lead("/dns", "dns")
-		set = with(set, b.cluster("eds", time.Second), b.endpoints("eds", b.hallo), b.static("static", b.hallo), b.dns("dns", b.hallo), pack(t, "routes", routes))
+		set = with(set, b.cluster("eds", 20*time.Second), b.endpoints("eds", b.hallo), b.static("static", b.hallo), b.dns("dns", b.hallo), pack(t, "routes", routes))
 		b.server.Publish(set)
 		for _, path := range []string{"/eds", "/static", "/dns"} { // Envoy is asked about the last
 			b.eventually(path, func() bool { _, text, _ := b.get(path); return text == "hallo" })
@@ -218,7 +218,7 @@ func TestRealEnvoyManySlowNames(t *testing.T) {
 			}
 			return sum % 1000 * time.Millisecond
 		}).port())
-		set := world(b.cluster("hello", time.Second), b.endpoints("hello", b.hello), b.listener("web", b.port, ""), b.route("hello", "1"))
+		set := world(b.cluster("hello", 20*time.Second), b.endpoints("hello", b.hello), b.listener("web", b.port, ""), b.route("hello", "1"))
 		settled(t, b.server, b.server.Publish(set))
 		b.eventually("first answer", func() bool { code, _, _ := b.get("/"); return code == http.StatusOK })
 		paths := make([]string, services)
