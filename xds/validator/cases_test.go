@@ -13,8 +13,8 @@ import (
 	"github.com/chancery-gateway/chancery/snapshot/manifest"
 	"github.com/chancery-gateway/chancery/translators"
 	"github.com/chancery-gateway/chancery/translators/emissary"
-	"github.com/chancery-gateway/chancery/translators/ingress"
 	"github.com/chancery-gateway/chancery/translators/envoy"
+	"github.com/chancery-gateway/chancery/translators/ingress"
 )
 
 // TestCases: no part of what the golden cases become is refused alone that Envoy takes as a whole; and Envoy takes all of it.
