@@ -30,12 +30,12 @@ run: build $(ENVOY) ## build, then serve testdata/quickstart with a real Envoy a
 
 test: $(ENVOY) $(OLDEST_ENVOY) servers ## run all tests, those with a real Envoy and a real API server included
 	@mkdir -p out
-	$(GO) test -timeout 20m -json $(PACKAGES) | tee out/test.json | $(GO) run .ci/tally/main.go
+	$(GO) test -timeout 40m -json $(PACKAGES) | tee out/test.json | $(GO) run .ci/tally/main.go
 
 race: $(ENVOY) servers ## run the tests of what is concurrent under the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./runtime/command ./runtime/apiext ./runtime/pipeline ./runtime/supervisor ./runtime/health ./runtime/quarantine ./runtime/webhook ./runtime/status ./xds/... ./snapshot ./snapshot/consul ./snapshot/files ./snapshot/istio ./snapshot/join ./snapshot/kube ./snapshot/porttest
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m -run 'TestAdmission|TestDryRun|TestPoliciesChange|TestCertificates|TestEnvoysRefusal' ./runtime/deploy
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m -short -run 'HotSwaps|HostileSoak|Breaker|FailurePolicies|NeverEnter|Rollback|GivesUp' ./wasm
+	CGO_ENABLED=1 $(GO) test -race -timeout 40m ./runtime/command ./runtime/apiext ./runtime/pipeline ./runtime/supervisor ./runtime/health ./runtime/quarantine ./runtime/webhook ./runtime/status ./xds/... ./snapshot ./snapshot/consul ./snapshot/files ./snapshot/istio ./snapshot/join ./snapshot/kube ./snapshot/porttest
+	CGO_ENABLED=1 $(GO) test -race -timeout 40m -run 'TestAdmission|TestDryRun|TestPoliciesChange|TestCertificates|TestEnvoysRefusal' ./runtime/deploy
+	CGO_ENABLED=1 $(GO) test -race -timeout 40m -short -run 'HotSwaps|HostileSoak|Breaker|FailurePolicies|NeverEnter|Rollback|GivesUp' ./wasm
 
 fuzz: ## let each fuzzer (of PACKAGES, named like FUZZ) look for new inputs for FUZZTIME
 	@set -e; $(GO) list -f '{{.Dir}} {{range .TestGoFiles}}{{.}} {{end}}{{range .XTestGoFiles}}{{.}} {{end}}' $(PACKAGES) | while read -r dir files; do \
