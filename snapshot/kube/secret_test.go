@@ -127,7 +127,7 @@ func TestMemoryOfSecrets(t *testing.T) {
 			return mapping(s, ns, "m") != nil && s.Len(snapshot.KindSecret) == want
 		})
 		least := uint64(math.MaxUint64)
-		for range 10 { // whatever else goes on only adds, such as what listing left behind
+		for range 4 { // whatever else goes on only adds, such as what listing left behind
 			least = min(least, heap())
 			time.Sleep(50 * time.Millisecond)
 		}
