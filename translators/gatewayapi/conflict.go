@@ -36,7 +36,7 @@ func (f *FrontEnd) reserved(address string, port int32) bool {
 
 // settle finds the listeners that are in the way of one another. Listeners of one object that cannot be told apart are all
 // refused; between objects the Gateway's own come before those of its ListenerSets, and older objects before younger ones
-// (Gateway API: Gateway spec.listeners, ListenerSet).
+// (Gateway API: Gateway spec.listeners, ListenerSet). One that is refused for the sake of another object is in nobody's way.
 func (w *world) settle(byAge []*gatewayPlan) {
 	standing := map[socket][]*listenerPlan{}
 	for _, g := range byAge {
@@ -45,12 +45,21 @@ func (w *world) settle(byAge []*gatewayPlan) {
 			groups = append(groups, s.listeners)
 		}
 		for _, group := range groups {
+			var left []*listenerPlan
 			for _, l := range group {
 				for _, address := range g.addresses {
-					l.meet(address, group, standing[l.socket(address)])
+					l.meet(address, standing[l.socket(address)])
+				}
+				if l.clash.stands() {
+					left = append(left, l)
 				}
 			}
-			for _, l := range group {
+			for _, l := range left {
+				for _, address := range g.addresses {
+					l.meet(address, left)
+				}
+			}
+			for _, l := range left {
 				if !l.clash.stands() {
 					continue
 				}
@@ -66,21 +75,15 @@ func (l *listenerPlan) socket(address string) socket {
 	return socket{address, l.spec.Port, l.spec.Protocol == gw.UDPProtocolType}
 }
 
-// meet holds against a listener what is in its way on an address: its siblings, and those that stand already.
-func (l *listenerPlan) meet(address string, siblings, standing []*listenerPlan) {
-	against := func(other *listenerPlan) {
+// meet holds against a listener which of the others are in its way on an address.
+func (l *listenerPlan) meet(address string, others []*listenerPlan) {
+	for _, other := range others {
 		if other == l || other.socket(address) != l.socket(address) {
-			return
+			continue
 		}
 		if reason, why := l.distinct(other); reason != "" {
 			l.clash.object(reason, why)
 		}
-	}
-	for _, s := range siblings {
-		against(s)
-	}
-	for _, s := range standing {
-		against(s)
 	}
 }
 

@@ -139,7 +139,7 @@ func (l *lowering) listenerSet(spec *gw.ListenerSetSpec) bool {
 		x := l.listener(set.gateway, p)
 		sections = append(sections, x)
 		s.Listeners = append(s.Listeners, x.status)
-		if x.accepted.stands() {
+		if x.accepted.stands() && x.fragment.Closed == "" { // one without a usable certificate is not served
 			valid++
 		} else {
 			invalid = append(invalid, string(p.spec.Name))
