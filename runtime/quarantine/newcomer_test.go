@@ -28,6 +28,11 @@ func listenersOf(r *translators.Result) string {
 	return strings.Join(out, " ")
 }
 
+// restricted reports whether some listener asks where a request comes from.
+func restricted(r *translators.Result) bool {
+	return slices.ContainsFunc(r.Resources[ir.TypeListener], func(x *ir.Resource) bool { return strings.Contains(string(x.Value), ir.FilterRBAC) })
+}
+
 // TestNewcomer: a new object that spoils what others make together costs nobody but itself, until it is corrected, with Envoy's word
 // and by our own rules.
 func TestNewcomer(t *testing.T) {
@@ -38,10 +43,14 @@ func TestNewcomer(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoils, cured string
 		served        string
+		omitted       bool
 	}{
-		"refused by Envoy": {module(`{"lua_scripts":"spoiled"}`), module(`{"lua_scripts":"x = 1"}`), "app/l"},
-		"by our own rules": {module(`{"lua_scripts":"while true do end"}`), module(`{"lua_scripts":"x = 1"}`), "app/l"},
-		"restricts access": {module(`{"lua_scripts":"spoiled","ip_allow":[{"peer":"192.0.2.1"}]}`), module(`{"lua_scripts":"x = 1","ip_allow":[{"peer":"192.0.2.1"}]}`), ""},
+		"refused by Envoy": {module(`{"lua_scripts":"spoiled"}`), module(`{"lua_scripts":"x = 1"}`), "app/l", true},
+		"by our own rules": {module(`{"lua_scripts":"while true do end"}`), module(`{"lua_scripts":"x = 1"}`), "app/l", true},
+		// The script alone is left out; what restricts access stays.
+		"restricts access beside it": {module(`{"lua_scripts":"spoiled","ip_allow":[{"peer":"192.0.2.1"}]}`), module(`{"lua_scripts":"x = 1","ip_allow":[{"peer":"192.0.2.1"}]}`), "app/l", false},
+		// A script that answers requests may restrict access itself.
+		"restricts access": {module(`{"lua_scripts":"spoiled() h:respond()","ip_allow":[{"peer":"192.0.2.1"}]}`), module(`{"lua_scripts":"x = 1","ip_allow":[{"peer":"192.0.2.1"}]}`), "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -55,8 +64,11 @@ func TestNewcomer(t *testing.T) {
 				if got := listenersOf(r); got != c.served {
 					t.Errorf("spoiled: listeners %q, want %q: %v", got, c.served, ds)
 				}
-				if got := about(ds, "ambassador"); len(got) == 0 || (c.served != "") != slices.Contains(got, Omitted.ID) || slices.Contains(got, Held.ID) {
+				if got := about(ds, "ambassador"); len(got) == 0 || c.omitted != slices.Contains(got, Omitted.ID) || slices.Contains(got, Held.ID) {
 					t.Errorf("said is %v", ds)
+				}
+				if got := restricted(r); got != (c.served != "" && !c.omitted) {
+					t.Errorf("access is restricted: %v", got)
 				}
 				if ask.q.Held() != 0 {
 					t.Errorf("%d objects are said to be in their last good form", ask.q.Held())

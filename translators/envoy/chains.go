@@ -20,6 +20,8 @@ type chainUnit struct {
 	// missing are the absent clusters that the unavailable one stands in for.
 	missing string
 	standIn bool
+	// omitted names the faulty filters that it is served without.
+	omitted string
 	// shown is the hash of the listener's head with which Envoy was shown the chain.
 	shown uint64
 }
@@ -166,11 +168,13 @@ func describe(key string) string {
 
 // chain returns the memo of one filter chain, brought to the names that exist now.
 func (e *Emitter) chain(c *ir.FilterChain, quic bool) *chainUnit {
-	refs := stamp{secrets: e.secrets.world.generation, clusters: e.clusters.world.generation, routes: e.routes.world.generation}
+	refs := stamp{secrets: e.secrets.world.generation, clusters: e.clusters.world.generation, routes: e.routes.world.generation, refused: e.refused.generation}
 	u := e.chains.chains[c]
 	if u != nil && u.refs == refs && u.quic == quic {
 		return u
 	}
+	node := c
+	c, omitted, found := e.withoutFaulty(c)
 	var f faults
 	if t := c.TLS; t != nil {
 		for _, n := range t.Certificates {
@@ -194,22 +198,22 @@ func (e *Emitter) chain(c *ir.FilterChain, quic bool) *chainUnit {
 		missing += lost[i].message + "\n"
 	}
 	standIn = standIn || len(lost) > 0
-	if u != nil && u.framed != nil && len(f) == 0 && u.missing == missing && u.quic == quic {
+	if u != nil && u.framed != nil && len(f) == 0 && u.missing == missing && u.omitted == omitted && u.quic == quic {
 		u.refs = refs
 		return u
 	}
 	e.units.Chains++
-	u = &chainUnit{refs: refs, quic: quic, missing: missing, standIn: standIn}
-	e.chains.chains[c] = u
+	u = &chainUnit{refs: refs, quic: quic, missing: missing, standIn: standIn, omitted: omitted}
+	e.chains.chains[node] = u
 	m := filterChain(c, quic, e.clusters.world.has, &f)
 	e.fitChain(m, &f)
 	f.check("", m)
 	value, hash := f.framed("", fieldChains, m)
 	if len(f) > 0 {
-		u.diagnostics = f.diagnostics(unitName("filter chain", c.Name), leftOut, chainOrigins(c, quic, e.clusters.world.has))
+		u.diagnostics = append(found, f.diagnostics(unitName("filter chain", c.Name), leftOut, chainOrigins(c, quic, e.clusters.world.has))...)
 		return u
 	}
-	u.diagnostics = append(orphans, lost.diagnostics(unitName("filter chain", c.Name), "closes connections to a target", c.Origins)...)
+	u.diagnostics = append(append(found, orphans...), lost.diagnostics(unitName("filter chain", c.Name), "closes connections to a target", c.Origins)...)
 	u.framed, u.hash = value, hash
 	return u
 }

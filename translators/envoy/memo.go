@@ -107,15 +107,16 @@ func (m *routeMemo) needStandIn(units []*unit[ir.RouteConfig]) bool {
 type chainMemo struct {
 	chains    map[*ir.FilterChain]*chainUnit
 	listeners map[string][]*chainUnit
+	filters   map[*ir.Filter]*filterUnit
 	live      int
 }
 
 func newChainMemo() chainMemo {
-	return chainMemo{chains: map[*ir.FilterChain]*chainUnit{}, listeners: map[string][]*chainUnit{}}
+	return chainMemo{chains: map[*ir.FilterChain]*chainUnit{}, listeners: map[string][]*chainUnit{}, filters: map[*ir.Filter]*filterUnit{}}
 }
 
 func (m *chainMemo) sweep(listeners []*ir.Listener) {
-	if len(m.chains) <= 2*m.live+slack {
+	if len(m.chains) <= 2*m.live+slack && len(m.filters) <= 2*m.live+slack {
 		return
 	}
 	used := newChainMemo()
@@ -124,6 +125,14 @@ func (m *chainMemo) sweep(listeners []*ir.Listener) {
 		for _, c := range l.Chains {
 			if u := m.chains[c]; u != nil {
 				used.chains[c] = u
+			}
+			if c.HTTP == nil {
+				continue
+			}
+			for _, x := range c.HTTP.Filters {
+				if u := m.filters[x]; u != nil {
+					used.filters[x] = u
+				}
 			}
 		}
 	}

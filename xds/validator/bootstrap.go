@@ -54,6 +54,7 @@ var extensionTypes = []string{
 	"envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor",
 	"envoy.extensions.filters.http.fault.v3.HTTPFault",
 	"envoy.extensions.filters.http.grpc_json_transcoder.v3.GrpcJsonTranscoder",
+	"envoy.extensions.filters.http.grpc_stats.v3.FilterConfig",
 	"envoy.extensions.filters.http.grpc_web.v3.GrpcWeb",
 	"envoy.extensions.filters.http.header_mutation.v3.HeaderMutation",
 	"envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication",

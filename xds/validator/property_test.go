@@ -231,6 +231,7 @@ func TestWholeIsItsParts(t *testing.T) {
 			c := p.Listeners[0].Chains[0]
 			c.HTTP.Filters = []*ir.Filter{{Name: ir.FilterLua, Config: &ir.Lua{Script: lethal + fmt.Sprint(" -- ", i)}}}
 			w.blame(ir.UnitChain, c.Name)
+			w.blame(ir.UnitExtension, ir.FilterLua)
 			counts["lethal"]++
 		}
 		e := envoy.NewEmitter(envoy.Options{})
