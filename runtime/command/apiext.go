@@ -38,6 +38,9 @@ certificate goes into each custom resource definition whose conversion strategy 
 Converting there and back loses nothing: what a version cannot say is kept in the fields that Emissary has for it
 ("v3StatsName", "v2ExplicitTLS"), or in the annotations chancery.dev/kept-v2 and chancery.dev/kept-v3alpha1.
 
+A replica that is asked to end answers on for 5 s while no new connection comes to it, and loses nothing. One that is killed
+loses what is under way on its connections: the API server does not ask twice. Two replicas or more lose nothing else.
+
   POD_NAMESPACE           the namespace of Service and Secret; else that of the pod, else emissary-system
   DISABLE_CA_MANAGEMENT   somebody else keeps the Secret (tls.crt and tls.key of an authority; previous.crt
                           may hold the one before, so that a change costs nothing)
