@@ -43,7 +43,7 @@ var forms = map[snapshot.GroupKind]form{
 
 	snapshot.KindKnativeIngress: {versions: []string{"v1alpha1"}},
 
-	{Group: groupIngress, Kind: "Ingress"}:          {},
+	{Group: groupIngress, Kind: "Ingress"}:      {},
 	{Group: groupIngress, Kind: "IngressClass"}: {cluster: true},
 
 	KindGatewayClass:     {cluster: true, decode: decodeSpec[gateway.GatewayClassSpec]},
@@ -97,15 +97,18 @@ func Kinds() []snapshot.GroupKind {
 	return kinds
 }
 
-// splitVersion cuts apiVersion into group and version and replaces the groups that Emissary's resources had before.
+// splitVersion cuts apiVersion into group and version and replaces the groups that Emissary's resources, and Ingresses, had before.
 func splitVersion(apiVersion string) (group, version string) {
 	if before, after, found := strings.Cut(apiVersion, "/"); found {
 		group, version = before, after
 	} else {
 		version = apiVersion
 	}
-	if group == groupPreview || group == "ambassador" {
+	switch group {
+	case groupPreview, "ambassador":
 		group = snapshot.EmissaryGroup
+	case "extensions":
+		group = groupIngress
 	}
 	return group, version
 }

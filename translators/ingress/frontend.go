@@ -5,9 +5,11 @@ package ingress
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	networking "k8s.io/api/networking/v1"
+	"k8s.io/api/networking/v1beta1"
 	"sigs.k8s.io/json"
 
 	"github.com/chancery-gateway/chancery/snapshot"
@@ -99,8 +101,8 @@ func (l *lowering) warn(c *snapshot.Code, path, message, help string) {
 
 // read decodes the spec as the API server does: fields that are unknown or stand twice are told of, a wrong type is an error.
 func (l *lowering) read() (*networking.IngressSpec, bool) {
-	if version := strings.TrimPrefix(l.o.APIVersion, Kind.Group+"/"); version != "v1" {
-		l.fail(codeField, "apiVersion", fmt.Sprintf("Ingresses of version %s are not read", version), "write networking.k8s.io/v1, whose backends are service: {name, port: {number}}")
+	if _, version, _ := strings.Cut(l.o.APIVersion, "/"); version != "v1" && version != beta {
+		l.fail(codeField, "apiVersion", fmt.Sprintf("Ingresses of version %s are not read", version), "write networking.k8s.io/v1")
 		return nil, false
 	}
 	spec, odd, err := decode(l.o)
@@ -125,19 +127,27 @@ func (l *lowering) read() (*networking.IngressSpec, bool) {
 	return spec, true
 }
 
+// beta is the version before v1, of networking.k8s.io and of the group extensions before that.
+const beta = "v1beta1"
+
 // decode reads the spec of an Ingress. odd are the fields that no Ingress has.
 func decode(o *snapshot.Object) (spec *networking.IngressSpec, odd []error, err error) {
-	var doc struct {
-		Spec networking.IngressSpec `json:"spec"`
+	if strings.HasSuffix(o.APIVersion, "/"+beta) {
+		old := &v1beta1.IngressSpec{}
+		odd, err = strictly(o, old)
+		return of(old), odd, err
 	}
-	odd, err = json.UnmarshalStrict(o.Raw, &doc)
-	known := odd[:0:0]
-	for _, e := range odd {
-		if strings.Contains(e.Error(), `"spec`) {
-			known = append(known, e) // the rest of the object is not read here
-		}
-	}
-	return &doc.Spec, known, err
+	spec = &networking.IngressSpec{}
+	odd, err = strictly(o, spec)
+	return spec, odd, err
+}
+
+// strictly decodes the spec. The rest of the object is not read here.
+func strictly(o *snapshot.Object, spec any) (odd []error, err error) {
+	odd, err = json.UnmarshalStrict(o.Raw, &struct {
+		Spec any `json:"spec"`
+	}{spec})
+	return slices.DeleteFunc(odd, func(e error) bool { return !strings.Contains(e.Error(), `"spec`) }), err
 }
 
 // listening warns where there is no Listener at all: without one nothing is served, as in Emissary.

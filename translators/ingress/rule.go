@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"strconv"
 	"strings"
 
 	networking "k8s.io/api/networking/v1"
@@ -205,6 +206,9 @@ func (l *lowering) port(b *networking.IngressServiceBackend) (int32, *fault) {
 		return 0, &fault{code: codeBackend, text: fmt.Sprintf("%d is no port", number)}
 	case name == "":
 		return number, nil
+	}
+	if n, err := strconv.ParseUint(name, 10, 16); err == nil && n > 0 { // a port's name has a letter
+		return int32(n), nil
 	}
 	o := l.v.Get(snapshot.KindService, l.o.Namespace, b.Name)
 	if o == nil {
