@@ -62,7 +62,7 @@ func TestBig(t *testing.T) {
 		objects          bool
 	}{
 		{"ten megabytes of objects", good + strings.Repeat(mapping("big", "/")+"---\n", 10<<20/len(mapping("big", "/"))), "CH-FILE-021", true},
-		{"ten megabytes of text", good + "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\ndata:\n  text: |\n" + strings.Repeat("    some text\n", 10<<20/14), "CH-FILE-023", true},
+		{"ten megabytes of text", good + "apiVersion: v1\nkind: Pod\nmetadata:\n  name: x\ndata:\n  text: |\n" + strings.Repeat("    some text\n", 10<<20/14), "CH-FILE-023", true},
 		{"over the limit", good + strings.Repeat("# comment\n", manifest.MaxFile/10+1), "CH-FILE-007", false},
 		{"deep flow list", good + strings.Repeat("[", 100_000), "CH-FILE-006", true},
 		{"deep closed flow list", good + "a: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000), "CH-FILE-006", true},
