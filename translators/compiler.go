@@ -135,6 +135,7 @@ func (c *Compiler) Compile(s *snapshot.Snapshot) *Result {
 		heard = slices.DeleteFunc(slices.Clone(heard), low.Answered)
 	}
 	c.statuses.refuse(c.linked.Refused)
+	c.statuses.keepAway(c.linked.RefusedRoutes)
 	r.Statuses = c.statuses.list()
 	r.Diagnostics = c.findings.list(r.Snapshot, changes, heard, refused, extending, c.linked.Diagnostics, out.Diagnostics)
 	c.last = s

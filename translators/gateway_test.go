@@ -27,7 +27,9 @@ func serviceJSON(namespace, name string) string {
 // statusOf returns the status of an object, which must have one.
 func statusOf(t *testing.T, r *translators.Result, kind, namespace, name string) *ir.Status {
 	t.Helper()
-	i := slices.IndexFunc(r.Statuses, func(s *ir.Status) bool { return s.Object.Kind == kind && s.Object.Namespace == namespace && s.Object.Name == name })
+	i := slices.IndexFunc(r.Statuses, func(s *ir.Status) bool {
+		return s.Object.Kind == kind && s.Object.Namespace == namespace && s.Object.Name == name
+	})
 	if i < 0 {
 		t.Fatalf("%s %s/%s has no status", kind, namespace, name)
 	}

@@ -1,6 +1,8 @@
 package translators
 
 import (
+	"cmp"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -15,8 +17,10 @@ type statuses struct {
 	// said is what each lowering said, told the same with the counts.
 	said, told map[snapshot.Ref]*ir.Status
 	attached   map[listenerRef]int32
-	// refused says why the linker does not serve listeners that their front end has accepted.
-	refused map[listenerRef]string
+	// refused says why the linker does not serve listeners that their front end has accepted, kept away why it does not serve a
+	// route there.
+	refused  map[listenerRef]string
+	keptAway map[snapshot.Ref]map[listenerRef]string
 	// dirty are the objects whose status is to be made anew.
 	dirty map[snapshot.Ref]struct{}
 	all   []*ir.Status
@@ -38,8 +42,8 @@ func (t *statuses) put(ref snapshot.Ref, now *ir.Status) {
 	if old == nil && now == nil {
 		return
 	}
-	t.count(old, -1)
-	t.count(now, 1)
+	t.count(t.admitted(old), -1)
+	t.count(t.admitted(now), 1)
 	t.dirty[ref] = struct{}{}
 	if now == nil {
 		delete(t.said, ref)
@@ -88,12 +92,74 @@ func (t *statuses) refuse(all []linker.SectionRefusal) {
 	t.refused = now
 }
 
+// keepAway takes up which routes the linker does not serve at some listener.
+func (t *statuses) keepAway(all []linker.RouteRefusal) {
+	now := map[snapshot.Ref]map[listenerRef]string{}
+	for _, r := range all {
+		if r.Section.Origin == nil {
+			continue
+		}
+		if now[r.Object.Ref] == nil {
+			now[r.Object.Ref] = map[listenerRef]string{}
+		}
+		now[r.Object.Ref][listenerRef{r.Section.Origin.Ref, r.Section.Listener}] = r.Why
+	}
+	changed := map[snapshot.Ref]bool{}
+	for _, side := range []map[snapshot.Ref]map[listenerRef]string{t.keptAway, now} {
+		for ref := range side {
+			if !maps.Equal(t.keptAway[ref], now[ref]) {
+				changed[ref] = true
+			}
+		}
+	}
+	for ref := range changed {
+		t.count(t.admitted(t.said[ref]), -1)
+	}
+	t.keptAway = now
+	for ref := range changed {
+		t.count(t.admitted(t.said[ref]), 1)
+		t.dirty[ref] = struct{}{}
+	}
+}
+
+// admitted returns the status of a route without the listeners where it is not served. A parent at which it is served nowhere has
+// not accepted it.
+func (t *statuses) admitted(s *ir.Status) *ir.Status {
+	if s == nil || t.keptAway[s.Object] == nil {
+		return s
+	}
+	away := t.keptAway[s.Object]
+	n := *s
+	n.Parents = slices.Clone(s.Parents)
+	for i := range n.Parents {
+		p := &n.Parents[i]
+		why := ""
+		left := slices.DeleteFunc(slices.Clone(p.Attached), func(name string) bool {
+			w := away[listenerRef{p.Parent.Ref(), name}]
+			why = cmp.Or(why, w)
+			return w != ""
+		})
+		if len(left) == len(p.Attached) {
+			continue
+		}
+		if p.Attached = left; len(left) == 0 {
+			p.Conditions = slices.Clone(p.Conditions)
+			for j := range p.Conditions {
+				if c := &p.Conditions[j]; c.Type == "Accepted" {
+					*c = ir.Condition{Type: c.Type, Reason: "HostnameConflict", Message: why}
+				}
+			}
+		}
+	}
+	return &n
+}
+
 // list returns all statuses, sorted; those that say the same as before keep their pointers.
 func (t *statuses) list() []*ir.Status {
 	var fresh []*ir.Status
 	gone := map[snapshot.Ref]bool{} // from the list as it is
 	for ref := range t.dirty {
-		now, was := t.counted(t.said[ref]), t.told[ref]
+		now, was := t.counted(t.admitted(t.said[ref])), t.told[ref]
 		if now == was || now != nil && was != nil && reflect.DeepEqual(now, was) {
 			continue
 		}

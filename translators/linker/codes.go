@@ -54,6 +54,9 @@ var (
 	codeMatchTaken = snapshot.NewCode("CH-LINK-015", "match already claimed",
 		"An Ingress and another object claim the same host and path; requests are not shared between them, the oldest claim stands.",
 		"Change the host or path of one of them.")
+	codeKindsMeet = snapshot.NewCode("CH-LINK-016", "host name with routes of two kinds",
+		"An HTTPRoute and a GRPCRoute at one listener have a host name in common; the older route stands.",
+		"Give them different hostnames, or attach them to different listeners.")
 )
 
 // hostField is the field to blame for where a route attaches.

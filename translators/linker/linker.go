@@ -41,6 +41,8 @@ type Linked struct {
 	Diagnostics []snapshot.Diagnostic
 	// Refused are the sections that cannot be served on some address.
 	Refused []SectionRefusal
+	// RefusedRoutes are objects whose routes are not served at a section.
+	RefusedRoutes []RouteRefusal
 	// Groups is the number of route groups that were linked anew.
 	Groups int
 }
@@ -85,7 +87,7 @@ func (l *Linker) Link(changes []Change) Linked {
 	idle := l.idle()
 	p.Clusters = l.clusters.list(idle)
 	p.Secrets = l.secrets.list(idle)
-	return Linked{Program: p, Requests: l.requests.list(idle), Diagnostics: l.diagnostics(), Refused: l.topology.refused, Groups: l.linked}
+	return Linked{Program: p, Requests: l.requests.list(idle), Diagnostics: l.diagnostics(), Refused: l.topology.refused, RefusedRoutes: l.topology.refusedRoutes, Groups: l.linked}
 }
 
 // idle are the objects of which nothing is on any listener: what only they want is left out of the program.

@@ -11,7 +11,7 @@ import (
 type routeTable struct {
 	buckets map[pattern]*bucket
 	// sections are the routes of each section, which no host takes.
-	sections map[string]sectionTable
+	sections map[string]*sectionTable
 	// expressions are the buckets of regular expressions, which every host without selector takes.
 	expressions map[pattern]*bucket
 	// labels lists fragments by "key\x00value", for hosts that select by label.
@@ -25,6 +25,8 @@ type routeTable struct {
 	// touched are the buckets that changed since the last pass, and whether they were empty then: a host pattern that appeared
 	// or vanished makes the hosts' lists of buckets stale.
 	touched map[*bucket]bool
+	// mixed is set when a section with routes of several kinds has changed.
+	mixed bool
 	variants        variants
 }
 
@@ -46,7 +48,7 @@ type bucket struct {
 func newRouteTable() routeTable {
 	t := routeTable{
 		buckets:     map[pattern]*bucket{},
-		sections:    map[string]sectionTable{},
+		sections:    map[string]*sectionTable{},
 		touched:     map[*bucket]bool{},
 		expressions: map[pattern]*bucket{},
 		labels:      map[string]map[*ir.RouteFragment]struct{}{},
@@ -113,6 +115,12 @@ func (t *routeTable) add(f *ir.RouteFragment) {
 	t.touch(b)
 	b.fragments[f] = struct{}{}
 	t.unattached[f] = struct{}{}
+	if f.Section != "" {
+		t.count(f, 1)
+		if t.refuses(f) {
+			return
+		}
+	}
 	for _, s := range b.sets {
 		t.attach(s, f)
 	}
@@ -150,6 +158,9 @@ func (t *routeTable) bucketOf(f *ir.RouteFragment) *bucket {
 func (t *routeTable) remove(f *ir.RouteFragment) {
 	b := t.bucketOf(f)
 	t.touch(b)
+	if _, is := b.fragments[f]; is && f.Section != "" {
+		t.count(f, -1)
+	}
 	delete(b.fragments, f)
 	for _, s := range b.sets {
 		t.detach(s, f)
@@ -180,7 +191,8 @@ func (t *routeTable) touch(b *bucket) {
 
 // patternsChanged reports whether a host pattern has appeared or vanished since it was last asked.
 func (t *routeTable) patternsChanged() bool {
-	changed := false
+	changed := t.mixed
+	t.mixed = false
 	for b, was := range t.touched {
 		changed = changed || was != (len(b.fragments) == 0)
 	}

@@ -3,6 +3,7 @@ package linker
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,6 +24,7 @@ func (l *Linker) planSections(t *topology, tcp []*ir.TCPRouteFragment, used map[
 	var plans []*sectionPlan
 	at := map[string]*sectionPlan{}
 	taken := l.takenPorts()
+	l.routes.settleKinds()
 	for _, s := range sortedFragments(l, func(f *ir.Fragments) []*ir.SectionFragment { return f.Sections }) {
 		for _, address := range s.Addresses {
 			name := fmt.Sprintf("gateway-%s-%d", address, s.Port)
@@ -88,6 +90,9 @@ func (t *topology) refuse(s *ir.SectionFragment, why string) {
 func (p *sectionPlan) add(s *ir.SectionFragment) {
 	if slices.ContainsFunc(p.sections, func(o *ir.SectionFragment) bool { return o.ReadTLS == s.ReadTLS && o.Hostname == s.Hostname }) {
 		return
+	}
+	if !slices.ContainsFunc(p.topology.refusedRoutes, func(r RouteRefusal) bool { return r.Section == s }) { // it may be on several addresses
+		p.topology.refuseRoutes(s, p.linker.routes.sections[s.Name])
 	}
 	p.sections = append(p.sections, s)
 	p.out.TLSInspector = p.out.TLSInspector || s.ReadTLS
@@ -222,9 +227,6 @@ func (p *sectionPlan) planTCP(s *ir.SectionFragment, routes []*ir.TCPRouteFragme
 	}
 }
 
-// sectionTable indexes the routes of one section by host name.
-type sectionTable map[string]*bucket
-
 // sectionKind marks the buckets of sections, which no host takes by its name.
 const sectionKind = ir.HostPatternKind(255)
 
@@ -232,13 +234,13 @@ const sectionKind = ir.HostPatternKind(255)
 func (t *routeTable) sectionBucket(f *ir.RouteFragment) *bucket {
 	s := t.sections[f.Section]
 	if s == nil {
-		s = sectionTable{}
+		s = &sectionTable{names: map[string]*bucket{}, kinds: map[string]int{}}
 		t.sections[f.Section] = s
 	}
-	b := s[f.Hosts.Value]
+	b := s.names[f.Hosts.Value]
 	if b == nil {
 		b = &bucket{pattern: pattern{sectionKind, f.Hosts.Value}, fragments: map[*ir.RouteFragment]struct{}{}}
-		s[f.Hosts.Value] = b
+		s.names[f.Hosts.Value] = b
 	}
 	return b
 }
@@ -246,7 +248,10 @@ func (t *routeTable) sectionBucket(f *ir.RouteFragment) *bucket {
 // sectionNames returns the host names of a section's routes, in no order.
 func (t *routeTable) sectionNames(section string) []string {
 	var out []string
-	for name, b := range t.sections[section] {
+	if t.sections[section] == nil {
+		return nil
+	}
+	for name, b := range t.sections[section].names {
 		if len(b.fragments) > 0 {
 			out = append(out, name)
 		}
@@ -257,9 +262,12 @@ func (t *routeTable) sectionNames(section string) []string {
 // sectionSet returns the set of the section's routes for a name: those whose own name covers it.
 func (t *routeTable) sectionSet(section, domain string) *routeSet {
 	table := t.sections[section]
+	if table == nil {
+		table = &sectionTable{}
+	}
 	var buckets []*bucket
 	take := func(name string) {
-		if b := table[name]; b != nil && len(b.fragments) > 0 {
+		if b := table.names[name]; b != nil && len(b.fragments) > 0 {
 			buckets = append(buckets, b)
 		}
 	}
@@ -281,6 +289,9 @@ func (t *routeTable) sectionSet(section, domain string) *routeSet {
 		key += "\x00" + b.pattern.value
 		expected += len(b.fragments)
 	}
+	for _, r := range slices.SortedFunc(maps.Keys(table.refused), snapshot.Ref.Compare) {
+		key += "\x00-" + r.String() // whoever is not served makes another set
+	}
 	if s := t.sets[key]; s != nil {
 		return s
 	}
@@ -290,7 +301,9 @@ func (t *routeTable) sectionSet(section, domain string) *routeSet {
 	for _, b := range buckets {
 		b.sets = append(b.sets, s)
 		for f := range b.fragments {
-			t.attach(s, f)
+			if !t.refuses(f) {
+				t.attach(s, f)
+			}
 		}
 	}
 	return s
@@ -299,12 +312,12 @@ func (t *routeTable) sectionSet(section, domain string) *routeSet {
 // pruneSections forgets what became empty.
 func (t *routeTable) pruneSections() {
 	for name, s := range t.sections {
-		for n, b := range s {
+		for n, b := range s.names {
 			if len(b.fragments) == 0 {
-				delete(s, n)
+				delete(s.names, n)
 			}
 		}
-		if len(s) == 0 {
+		if len(s.names) == 0 {
 			delete(t.sections, name)
 		}
 	}

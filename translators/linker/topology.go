@@ -25,6 +25,8 @@ type topology struct {
 	idle     map[snapshot.Ref]bool
 	findings []snapshot.Diagnostic
 	refused  []SectionRefusal
+
+	refusedRoutes []RouteRefusal
 }
 
 // configPlan is one route configuration before its routes are filled in.
