@@ -17,7 +17,7 @@ type statuses struct {
 	// said is what each lowering said, told the same with the counts.
 	said, told map[snapshot.Ref]*ir.Status
 	attached   map[listenerRef]int32
-	// refused says why the linker does not serve listeners that their front end has accepted, kept away why it does not serve a
+	// refused says why the linker does not serve listeners that their front end has accepted, keptAway why it does not serve a
 	// route there.
 	refused  map[listenerRef]string
 	keptAway map[snapshot.Ref]map[listenerRef]string

@@ -26,8 +26,8 @@ type routeTable struct {
 	// or vanished makes the hosts' lists of buckets stale.
 	touched map[*bucket]bool
 	// mixed is set when a section with routes of several kinds has changed.
-	mixed bool
-	variants        variants
+	mixed    bool
+	variants variants
 }
 
 // pattern is a host pattern without port.
