@@ -61,21 +61,25 @@ func (t *endpointTable) update(s *snapshot.Snapshot, requests []*ir.EndpointRequ
 	return t.list
 }
 
-// request takes up what is asked for, sorted by name. What begins and ends as before costs a look at a pointer.
+// request takes up what is asked for, sorted by name. What was asked for before costs a look at a pointer.
 func (t *endpointTable) request(s *snapshot.Snapshot, requests []*ir.EndpointRequest) {
-	old, now := t.requests, requests
-	for len(old) > 0 && len(now) > 0 && old[0] == now[0] {
-		old, now = old[1:], now[1:]
+	var gone, come []*ir.EndpointRequest
+	for old, now := t.requests, requests; len(old)+len(now) > 0; {
+		switch {
+		case len(old) > 0 && len(now) > 0 && old[0] == now[0]:
+			old, now = old[1:], now[1:]
+		case len(now) == 0 || len(old) > 0 && old[0].Name <= now[0].Name:
+			gone, old = append(gone, old[0]), old[1:]
+		default:
+			come, now = append(come, now[0]), now[1:]
+		}
 	}
-	for len(old) > 0 && len(now) > 0 && old[len(old)-1] == now[len(now)-1] {
-		old, now = old[:len(old)-1], now[:len(now)-1]
-	}
-	if len(old)+len(now) == 0 {
+	if len(gone)+len(come) == 0 {
 		return
 	}
 	t.stale, t.requests = true, requests
-	had := make(map[string]*ir.EndpointRequest, len(old))
-	for _, r := range old {
+	had := make(map[string]*ir.EndpointRequest, len(gone))
+	for _, r := range gone {
 		had[r.Name] = r
 		k := service{r.Namespace, r.Service}
 		if left := slices.DeleteFunc(t.wanted[k], func(o *ir.EndpointRequest) bool { return o == r }); len(left) > 0 {
@@ -84,7 +88,7 @@ func (t *endpointTable) request(s *snapshot.Snapshot, requests []*ir.EndpointReq
 			delete(t.wanted, k)
 		}
 	}
-	for _, r := range now {
+	for _, r := range come {
 		k := service{r.Namespace, r.Service}
 		t.wanted[k] = append(t.wanted[k], r)
 		if was := had[r.Name]; was == nil || *was != *r {

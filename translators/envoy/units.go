@@ -80,6 +80,10 @@ func (s *store[S]) update(nodes []*S, refs stamp, build func(n *S, old *unit[S])
 	changed := false
 	was := s.units
 	for _, n := range nodes {
+		if len(was) > 0 && was[0].src == n && was[0].refs == refs && was[0].name != "" {
+			units, was = append(units, was[0]), was[1:] // as it was
+			continue
+		}
 		name := s.name(n)
 		for len(was) > 0 && was[0].name < name {
 			s.gone(was[0])
