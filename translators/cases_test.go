@@ -149,7 +149,7 @@ func describe(r *translators.Result) string {
 	}
 	p := r.Program
 	for _, l := range p.Listeners {
-		w("listener %s %s:%d%s%s", l.Name, l.Address, l.Port, flagged(l.ProxyProtocol, " proxy-protocol"), flagged(l.TLSInspector, " tls-inspector"))
+		w("listener %s %s:%d%s%s%s", l.Name, l.Address, l.Port, flagged(l.UDP, "/udp"), flagged(l.ProxyProtocol, " proxy-protocol"), flagged(l.TLSInspector, " tls-inspector"))
 		for _, c := range l.Chains {
 			w("  chain %s %v %s%s", c.Name, c.Match.ServerNames, c.Match.Transport, certificates(c.TLS))
 			if c.HTTP != nil {
@@ -163,7 +163,7 @@ func describe(r *translators.Result) string {
 	for _, c := range p.RouteConfigs {
 		w("routes %s%s", c.Name, map[bool]string{true: " whatever the port"}[c.IgnorePort])
 		for _, v := range c.VirtualHosts {
-			w("  host %s %v from %v", v.Name, v.Domains, v.Origins)
+			w("  host %s %v from %v%s", v.Name, v.Domains, v.Origins, map[bool]string{true: fmt.Sprintf(" http3 on %d", v.HTTP3Port)}[v.HTTP3Port != 0])
 			for _, route := range v.Routes {
 				if strings.Contains(route.Match.Path, "/ambassador/v0/") {
 					continue // the probes, on every host

@@ -83,11 +83,9 @@ var (
 // Codes of findings about Listeners.
 var (
 	codeListenerStack = snapshot.NewCode("CH-LISTENER-001", "A Listener's protocol is invalid",
-		"The stack is empty, unknown, or does not end in TCP.", "Use protocol HTTP, HTTPS, HTTPPROXY, HTTPSPROXY, TCP or TLS.")
+		"The stack is empty, unknown, or ends neither in TCP nor in UDP.", "Use protocol HTTP, HTTPS, HTTPPROXY, HTTPSPROXY, TCP or TLS, or protocolStack [TLS, HTTP, UDP] for HTTP/3.")
 	codeListenerBinding = snapshot.NewCode("CH-LISTENER-002", "A Listener's hostBinding cannot be honoured",
 		"It selects nothing, or by something that is not supported.", "Use namespace.from SELF or ALL, and matchLabels.")
-	codeListenerNoEffect = snapshot.NewCode("CH-LISTENER-003", "A Listener or part of it has no effect",
-		"The setting is known and accepted, but nothing is made of it.", "Do not rely on it.")
 	codeListenerValue = snapshot.NewCode("CH-LISTENER-004", "A Listener's field has a value out of its range",
 		"The value is not among those that the field allows.", "Use a value that the help text names.")
 )

@@ -37,6 +37,7 @@ func (l *lowering) listener(spec *api.ListenerSpec) {
 		}
 	}
 	has := func(e api.ProtocolStackElement) bool { return slices.Contains(stack, e) }
+	udp := false
 	switch stack[len(stack)-1] {
 	case api.StackTCP:
 	case api.StackUDP:
@@ -44,15 +45,18 @@ func (l *lowering) listener(spec *api.ListenerSpec) {
 			l.fail(codeListenerStack, "spec.protocolStack", "UDP carries HTTP only", "[TLS, HTTP, UDP]")
 			return
 		}
-		l.warn(codeListenerNoEffect, "spec.protocolStack", "accepted, but has no effect yet: HTTP/3 is not served", "")
-		return
+		if has(api.StackProxy) {
+			l.fail(codeListenerStack, "spec.protocolStack", "the PROXY protocol does not precede QUIC", "[TLS, HTTP, UDP]")
+			return
+		}
+		udp = true
 	default:
 		l.fail(codeListenerStack, "spec.protocolStack", "the stack ends in "+string(stack[len(stack)-1]), "TCP or UDP at the end")
 		return
 	}
 	f := &ir.ListenerFragment{
 		Origin: l.o, Name: l.o.Namespace + "/" + l.o.Name, Address: l.f.options.BindAddress, Port: uint32(spec.Port),
-		HTTP: has(api.StackHTTP), TLS: has(api.StackTLS), ProxyProtocol: has(api.StackProxy), BufferLimit: l.set.bufferLimit,
+		UDP: udp, HTTP: has(api.StackHTTP), TLS: has(api.StackTLS) || udp, ProxyProtocol: has(api.StackProxy), BufferLimit: l.set.bufferLimit,
 		TCPStatPrefix: statsPrefix(spec, has(api.StackHTTP), has(api.StackTLS)),
 	}
 	if spec.Port < 1 || spec.Port > 65535 {

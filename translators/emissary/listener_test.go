@@ -20,7 +20,9 @@ func TestListener(t *testing.T) {
 		{`port: 6379, protocol: TLS, securityModel: SECURE, ` + all, "0.0.0.0:6379 tls secure ingress_tls_6379", ""},
 		{`port: 6379, protocol: TCP, securityModel: INSECURE, ` + all, "0.0.0.0:6379 insecure ingress_tcp_6379", ""},
 		{`port: 80, protocol: HTTP, protocolStack: [TLS, TCP], statsPrefix: mine, securityModel: XFP, ` + all, "0.0.0.0:80 tls xfp mine", "error CH-LISTENER-001 spec.protocol"},
-		{`port: 443, protocolStack: [TLS, HTTP, UDP], securityModel: XFP, ` + all, "", "warning CH-LISTENER-003 spec.protocolStack"},
+		{`port: 443, protocolStack: [TLS, HTTP, UDP], securityModel: XFP, ` + all, "0.0.0.0:443 http+tls+udp xfp ingress_https", ""},
+		{`port: 443, protocolStack: [HTTP, UDP], securityModel: XFP, ` + all, "0.0.0.0:443 http+tls+udp xfp ingress_http", ""},
+		{`port: 443, protocolStack: [PROXY, TLS, HTTP, UDP], securityModel: XFP, ` + all, "", "error CH-LISTENER-001 spec.protocolStack"},
 		{`port: 443, protocolStack: [UDP], securityModel: XFP, ` + all, "", "error CH-LISTENER-001 spec.protocolStack"},
 		{`port: 443, protocolStack: [TCP, HTTP], securityModel: XFP, ` + all, "", "error CH-LISTENER-001 spec.protocolStack"},
 		{`port: 443, protocol: UDP, securityModel: XFP, ` + all, "", "error CH-LISTENER-001 spec.protocol"},
@@ -41,7 +43,7 @@ func TestListener(t *testing.T) {
 			for _, e := range []struct {
 				on   bool
 				name string
-			}{{l.HTTP, "http"}, {l.TLS, "tls"}, {l.ProxyProtocol, "proxy"}} {
+			}{{l.HTTP, "http"}, {l.TLS, "tls"}, {l.ProxyProtocol, "proxy"}, {l.UDP, "udp"}} {
 				if e.on {
 					stack = append(stack, e.name)
 				}

@@ -164,7 +164,7 @@ func full() *ir.Program {
 				{Name: "one", Domains: []string{"*.example.com", "one.example.com", "one.example.com:8080"}, Routes: routes, Origins: from("Host", "one")},
 				{Name: "star", Domains: []string{"*"}, Origins: from("Host", "star")},
 			}},
-			{Name: "tls", Origins: from("Host", "one"), VirtualHosts: []*ir.VirtualHost{{Name: "one", Domains: []string{"*"}, Routes: routes, Origins: from("Host", "one")}}},
+			{Name: "tls", Origins: from("Host", "one"), VirtualHosts: []*ir.VirtualHost{{Name: "one", Domains: []string{"*"}, HTTP3Port: 18443, Routes: routes, Origins: from("Host", "one")}}},
 		},
 		Listeners: []*ir.Listener{
 			{Name: "http", Address: "127.0.0.1", Port: 18080, ProxyProtocol: true, TLSInspector: true, BufferLimit: 65536, Origins: from("Listener", "http"),

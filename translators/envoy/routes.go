@@ -1,9 +1,11 @@
 package envoy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -184,6 +186,10 @@ func (e *Emitter) hostHead(v *ir.VirtualHost, domains []string) *hostUnit {
 	}
 	var f faults
 	m := &routev3.VirtualHost{Name: v.Name, Domains: domains}
+	if v.HTTP3Port != 0 { // RFC 7838; a day, as in Emissary
+		m.ResponseHeadersToAdd = []*corev3.HeaderValueOption{{Header: &corev3.HeaderValue{Key: "alt-svc", Value: fmt.Sprintf(`h3=":%d"; ma=86400`, v.HTTP3Port)},
+			AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT}}
+	}
 	f.check("", m)
 	for _, d := range domains {
 		domain("domains", d, &f)

@@ -80,6 +80,10 @@ func (b *lines) virtualHost(v *VirtualHost) {
 	b.lit(",\n          \"domains\": ")
 	b.value(v.Domains)
 	lineEach(b, 10, "routes", v.Routes, b.route)
+	if v.HTTP3Port != 0 {
+		b.lit(",\n          \"http3Port\": ")
+		b.value(v.HTTP3Port)
+	}
 	b.originLine(10, v.Origins)
 	b.lit("\n        }")
 }

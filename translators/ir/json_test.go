@@ -15,7 +15,7 @@ func TestWriteJSONSaysTheSame(t *testing.T) {
 		"no list": {Version: Version, RouteConfigs: []*RouteConfig{{Name: "r"}, {Name: "s", VirtualHosts: []*VirtualHost{{Name: "v"}}}}},
 		"full": {Version: Version, Bootstrap: &Bootstrap{AdminPort: 8001}, Listeners: []*Listener{{Name: "l", Chains: []*FilterChain{{Name: "c"}}}, {Name: "m"}},
 			RouteConfigs: []*RouteConfig{{Name: "r", Origins: origin, VirtualHosts: []*VirtualHost{
-				{Name: "v", Domains: []string{"a", "b"}, Origins: origin, Routes: []*Route{{Name: "x", Origins: origin}, {Name: "y", Forward: &Forward{Retry: &RetryPolicy{NumRetries: &weight}}}}}}}},
+				{Name: "v", Domains: []string{"a", "b"}, HTTP3Port: 443, Origins: origin, Routes: []*Route{{Name: "x", Origins: origin}, {Name: "y", Forward: &Forward{Retry: &RetryPolicy{NumRetries: &weight}}}}}}}},
 			Clusters: []*Cluster{{Name: "c"}}, EndpointSets: []*EndpointSet{{Name: "e"}}, Secrets: []*Secret{{Name: "s", Key: []byte("never shown")}}},
 	} {
 		var got bytes.Buffer

@@ -218,6 +218,8 @@ type VirtualHost struct {
 	Domains []string `json:"domains"`
 	// Routes in order of precedence: the first that matches serves.
 	Routes []*Route `json:"routes,omitempty"`
+	// HTTP3Port is where clients are told that HTTP/3 is served, by a header of each response; 0 for nowhere.
+	HTTP3Port uint32 `json:"http3Port,omitempty"`
 	// Origins are the Host objects.
 	Origins []Origin `json:"origins,omitempty"`
 }

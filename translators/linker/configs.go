@@ -64,7 +64,7 @@ func (l *Linker) fill(p *configPlan, last *ir.RouteConfig) *ir.RouteConfig {
 func (l *Linker) virtualHost(h *hostPlan, allPorts bool, had map[string]*ir.VirtualHost) *ir.VirtualHost {
 	slices.Sort(h.domains)
 	slices.SortFunc(h.origins, ir.Origin.Compare)
-	v := &ir.VirtualHost{Name: h.domains[0], Domains: h.domains, Origins: h.origins}
+	v := &ir.VirtualHost{Name: h.domains[0], Domains: h.domains, HTTP3Port: h.http3, Origins: h.origins}
 	switch {
 	case h.fixed == nil:
 		v.Routes = h.set.under(h.prelude, &l.routes.variants)
@@ -80,7 +80,7 @@ func (l *Linker) virtualHost(h *hostPlan, allPorts bool, had map[string]*ir.Virt
 	if len(h.refuses) > 0 {
 		v.Routes = slices.Concat(h.refuses, v.Routes)
 	}
-	if was := had[v.Name]; was != nil && slices.Equal(was.Domains, v.Domains) && slices.Equal(was.Origins, v.Origins) && sameRoutes(was.Routes, v.Routes) {
+	if was := had[v.Name]; was != nil && was.HTTP3Port == v.HTTP3Port && slices.Equal(was.Domains, v.Domains) && slices.Equal(was.Origins, v.Origins) && sameRoutes(was.Routes, v.Routes) {
 		return was
 	}
 	return v

@@ -75,6 +75,11 @@ func (p *httpPlan) planTLS() {
 				`use an exact hostname, "*.suffix" or "*"`)
 			continue
 		}
+		if why := notOverQUIC(h); why != "" && p.listener.UDP {
+			p.find(h, snapshot.Warning, codeNotOverQUIC, "spec.tls", fmt.Sprintf("not served over HTTP/3 on listener %s: %s", p.listener.Name, why),
+				"leave the Host to a Listener of TCP, or take back the setting")
+			continue
+		}
 		c := chains[h.SNI]
 		if c == nil {
 			c = &chain{}
@@ -90,7 +95,11 @@ func (p *httpPlan) planTLS() {
 		byConfig[name] = append(byConfig[name], h)
 	}
 	for sni, c := range chains {
-		p.addChain("tls/"+sni, ir.ChainMatch{ServerNames: serverNames(sni), Transport: "tls"}, c.hosts, c.hosts[0].TLS, tlsConfigName(p.listener.Name, c.hosts[0].TLS))
+		transport, tls := "tls", c.hosts[0].TLS
+		if p.listener.UDP {
+			transport, tls = "quic", overQUIC(tls)
+		}
+		p.addChain("tls/"+sni, ir.ChainMatch{ServerNames: serverNames(sni), Transport: transport}, c.hosts, tls, tlsConfigName(p.listener.Name, c.hosts[0].TLS))
 	}
 	for name, hosts := range byConfig {
 		p.planTLSConfig(name, hosts)
@@ -215,13 +224,16 @@ func (p *httpPlan) addHost(plan *configPlan, h *ir.HostFragment, tls bool) {
 	if h.Closed != "" {
 		set, pre, fixed = nil, preludeNone, closed
 	}
-	key := shared{set, pre, fixed}
+	key := shared{set, pre, fixed, 0}
+	if tls && fixed == nil {
+		key.http3 = p.advertised(h)
+	}
 	if have := plan.shared[key]; have != nil {
 		have.domains = append(have.domains, h.Domain)
 		have.addOrigin(h)
 		return
 	}
-	n := &hostPlan{domains: []string{h.Domain}, set: set, prelude: pre, fixed: fixed}
+	n := &hostPlan{domains: []string{h.Domain}, set: set, prelude: pre, fixed: fixed, http3: key.http3}
 	n.addOrigin(h)
 	plan.hosts = append(plan.hosts, n)
 	if plan.shared == nil {

@@ -25,6 +25,8 @@ type topology struct {
 	idle     map[snapshot.Ref]bool
 	findings []snapshot.Diagnostic
 	refused  []SectionRefusal
+	// quic are the hosts that are served over HTTP/3, by address and port.
+	quic map[port]map[*ir.HostFragment]bool
 
 	refusedRoutes []RouteRefusal
 }
@@ -47,6 +49,7 @@ type shared struct {
 	set     *routeSet
 	prelude prelude
 	fixed   *ir.Route
+	http3   uint32
 }
 
 // hostPlan is one virtual host: the hosts that share a route set and a prelude.
@@ -60,6 +63,8 @@ type hostPlan struct {
 	prelude prelude
 	// fixed is the only route of a virtual host that serves nothing: a closed or a misdirected one.
 	fixed *ir.Route
+	// http3 is the port on which clients are told to find HTTP/3; 0 for none.
+	http3 uint32
 }
 
 func (l *Linker) rebuildTopology() {
@@ -76,6 +81,7 @@ func (l *Linker) rebuildTopology() {
 			standing[h] = true
 		}
 	}
+	t.planQUIC(listeners, settled)
 	l.assignSets(&t, slices.DeleteFunc(slices.Clone(hosts), func(h *ir.HostFragment) bool { return bound[h] && !standing[h] }), old.setOf, tcp)
 	for i, lf := range listeners {
 		l.attachListener(&t, lf, settled[i], tcp)
@@ -208,24 +214,33 @@ func bindingTakes(b ir.HostBinding, h *ir.HostFragment) bool {
 // attachListener plans one listener with all that attaches to it.
 func (l *Linker) attachListener(t *topology, lf *ir.ListenerFragment, attached []*ir.HostFragment, tcp []*ir.TCPRouteFragment) {
 	out := &ir.Listener{Name: lf.Name, Address: lf.Address, Port: lf.Port, UDP: lf.UDP, ProxyProtocol: lf.ProxyProtocol,
-		TLSInspector: lf.TLS, BufferLimit: lf.BufferLimit}
+		TLSInspector: lf.TLS && !lf.UDP, BufferLimit: lf.BufferLimit}
 	if lf.Origin != nil {
 		out.Origins = []ir.Origin{lf.Origin.Ref}
 	}
-	takesAll, takenNames := l.attachTCP(t, lf, out, attached, tcp)
+	var takesAll bool
+	var takenNames map[string]bool
+	if !lf.UDP {
+		takesAll, takenNames = l.attachTCP(t, lf, out, attached, tcp)
+	}
 	if lf.HTTP {
 		p := &httpPlan{linker: l, topology: t, listener: lf, out: out, hosts: attached, tcpNames: takenNames}
 		p.planTLS()
-		if !takesAll {
+		switch {
+		case lf.UDP: // QUIC is never clear text
+		case !takesAll:
 			p.planClear()
-		} else if len(attached) > 0 {
+		case len(attached) > 0:
 			p.reportDropped()
 		}
 	}
 	if len(out.Chains) == 0 {
 		if lf.Origin != nil && !lf.Synthesized {
-			t.findings = append(t.findings, lf.Origin.About(snapshot.Warning, codeNoHosts, "spec.hostBinding",
-				fmt.Sprintf("no Host and no TCPMapping attaches to port %d, so nothing listens there", lf.Port), "create a Host that the hostBinding selects"))
+			what, help := "no Host and no TCPMapping attaches", "create a Host that the hostBinding selects"
+			if lf.UDP {
+				what, help = "no Host that can be served over HTTP/3 attaches", "create a Host with a tlsSecret that the hostBinding selects; HTTP/3 is always TLS 1.3, and asks for no client certificates"
+			}
+			t.findings = append(t.findings, lf.Origin.About(snapshot.Warning, codeNoHosts, "spec.hostBinding", fmt.Sprintf("%s to port %d, so nothing listens there", what, lf.Port), help))
 		}
 		return
 	}
