@@ -87,7 +87,7 @@ func TestHTTP3(t *testing.T) {
 	if status, _, _, err := overQUIC(t, both, "mtls.example.com", "mtls.example.com", "/"); err != nil || status != 421 {
 		t.Errorf("a Host that asks for client certificates: %d %v", status, err)
 	}
-	if g.finding("CH-LINK-016", "Host/mtls") == "" || g.finding("CH-LINK-016", "Host/shop") != "" {
+	if g.finding("CH-LINK-020", "Host/mtls") == "" || g.finding("CH-LINK-020", "Host/shop") != "" {
 		t.Error("who is not served over HTTP/3 is not told, or who is, is")
 	}
 	advertised := both

@@ -51,7 +51,7 @@ var (
 	codeSecureClearText = snapshot.NewCode("CH-LINK-014", "clear-text host on a secure TLS listener",
 		"The Listener terminates TLS and calls all requests secure; a Host without TLS cannot be served there without opening clear text.",
 		"Give the Host a tlsSecret, or the Listener securityModel XFP.")
-	codeNotOverQUIC = snapshot.NewCode("CH-LINK-016", "host is not served over HTTP/3",
+	codeNotOverQUIC = snapshot.NewCode("CH-LINK-020", "host is not served over HTTP/3",
 		"QUIC is always TLS 1.3, and Envoy asks for no client certificates over it; a Host whose settings want something else is served over TCP alone.",
 		"Leave the Host to a Listener of TCP, or take back the setting.")
 	codeMatchTaken = snapshot.NewCode("CH-LINK-015", "match already claimed",
