@@ -2,9 +2,10 @@ package endtoend
 
 import (
 	"fmt"
-	"net"
 	"strings"
 	"testing"
+
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // TestColdStartWithAFaultyModule: a script that Envoy or Chancery's own rules refuse, with no good form of an earlier run to stand in, costs the
@@ -15,12 +16,7 @@ func TestColdStartWithAFaultyModule(t *testing.T) {
 		"refused by our rules": {"while true do end", "CH-ENVOY-020", "a loop (while)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			port := l.Addr().(*net.TCPAddr).Port
-			l.Close()
+			port := porttest.Free(t, 1)[0]
 			b := newBackend(t, "b", nil)
 			module := func(script string) string {
 				return object("Module", "ambassador", fmt.Sprintf("config: {lua_scripts: %q, gzip: {content_type: [application/json], min_content_length: 1}}", script))

@@ -4,19 +4,15 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"fmt"
-	"net"
 	"testing"
+
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 )
 
 // TestIsolationWherePortsCount: one Host is named with a port, so that Envoy has to tell ports apart; those that want client certificates
 // are not reached through the connection of a wider one, whatever port a request names.
 func TestIsolationWherePortsCount(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
+	port := porttest.Free(t, 1)[0]
 	b, ca := newBackend(t, "b", nil), newAuthority(t)
 	locked := "tlsSecret: {name: locked}, tls: {ca_secret: client-ca, cert_required: true}"
 	start(t, map[string]string{"base.yaml": join(

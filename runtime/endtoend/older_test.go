@@ -3,7 +3,6 @@ package endtoend
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 
 	running "github.com/chancery-gateway/chancery/runtime/gateway"
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
+	"github.com/chancery-gateway/chancery/snapshot/porttest"
 	"github.com/chancery-gateway/chancery/xds"
 )
 
@@ -49,15 +49,7 @@ func overview(t *testing.T, g *gateway) (all running.Overview) {
 // the node and the object, as long as it is connected. A newer one beside it gets everything.
 func TestFleetOfVersions(t *testing.T) {
 	oldest := oldestEnvoy(t)
-	var ports [2]int
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.Close()
-		ports[i] = l.Addr().(*net.TCPAddr).Port
-	}
+	ports := porttest.Free(t, 2)
 	b, ca := newBackend(t, "b", nil), newAuthority(t)
 	dir := t.TempDir()
 	pair := func(name string) (cert, key string) {
