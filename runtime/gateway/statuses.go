@@ -68,15 +68,21 @@ func (g *Gateway) settle(ctx context.Context) {
 	now, cancel := context.WithCancel(ctx)
 	cancel() // only what is known now counts
 	g.mu.Lock()
-	settled := false
+	before := g.statuses.answered
 	for p := &g.statuses.published; len(*p) > 0; *p = (*p)[1:] {
 		if err := g.server.Acknowledged(now, (*p)[0].publication); errors.Is(err, context.Canceled) {
 			break
 		}
-		g.statuses.answered, settled = (*p)[0].statuses, true
+		g.statuses.answered = (*p)[0].statuses
 	}
+	news := !sameSlice(before, g.statuses.answered)
 	g.mu.Unlock()
-	if settled {
+	if news {
 		g.observe(g.pipeline.Result())
 	}
+}
+
+// sameSlice reports whether two results have the same list: one in which nothing changed has that of the last one.
+func sameSlice(a, b []*ir.Status) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
