@@ -75,6 +75,9 @@ func New(o Options) http.Handler {
 			fmt.Fprintf(w, "# incomplete: %q\n", err)
 		}
 	})
+	mux.Handle("GET /_internal/v0/ping", Local(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "ACK") // Emissary's word
+	})))
 	mux.HandleFunc("/debug/pprof/", local(pprof.Index))
 	mux.HandleFunc("/debug/pprof/cmdline", local(pprof.Cmdline))
 	mux.HandleFunc("/debug/pprof/profile", local(pprof.Profile))

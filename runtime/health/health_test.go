@@ -54,6 +54,8 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/debug/pprof/", "[::ffff:127.0.0.1]:1", 200, "goroutine"},
 		{"GET", "/debug/pprof/cmdline", "10.0.0.1:1", 404, ""},
 		{"GET", "/debug/pprof/", "nonsense", 404, ""},
+		{"GET", "/_internal/v0/ping", "127.0.0.1:1", 200, "ACK"},
+		{"GET", "/_internal/v0/ping", "10.0.0.1:1", 404, ""},
 	} {
 		r := httptest.NewRequest(c.method, c.path, nil)
 		r.RemoteAddr = c.from
