@@ -2,8 +2,18 @@ package deploy_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"strconv"
@@ -163,6 +173,26 @@ func TestGatewayAPI(t *testing.T) {
 		client.Apply(fmt.Sprintf(oneGateway, ns, "first", p[0], p[1]))
 		says("Gateway", "first", "Programmed", "True Programmed 3")
 	})
+	t.Run("a backend with TLS", func(t *testing.T) {
+		trusted, at, port := secureBackend(t, "backend.example.com")
+		other, _, _ := secureBackend(t, "backend.example.com")
+		authority := func(pem string) {
+			text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "ca", "namespace": ns}, "data": map[string]any{"ca.crt": pem}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			client.Apply(string(text))
+		}
+		authority(other)
+		client.Apply(fmt.Sprintf(gatewayService, ns, "secure", at, port) + fmt.Sprintf(oneHTTPRoute, ns, "tls", "second", "secure") + fmt.Sprintf(`
+{apiVersion: gateway.networking.k8s.io/v1, kind: BackendTLSPolicy, metadata: {name: p, namespace: %s}, spec: {targetRefs: [{group: "", kind: Service, name: secure}], validation: {hostname: backend.example.com, caCertificateRefs: [{group: "", kind: ConfigMap, name: ca}]}}}
+`, ns))
+		says("BackendTLSPolicy", "p", "Accepted", "True Accepted 1", "ancestors", "0")
+		says("HTTPRoute", "tls", "Accepted", "True Accepted 1", "parents", "0")
+		answers(second, p[0], "/tls", "503") // by the wrong authority, not in clear text
+		authority(trusted)
+		answers(second, p[0], "/tls", "200 over TLS for backend.example.com")
+	})
 	t.Run("a route that goes", func(t *testing.T) {
 		client.Delete(fmt.Sprintf(oneHTTPRoute, ns, "a", "first", "one"))
 		answers(first, p[0], "/a", "404")
@@ -176,4 +206,30 @@ func TestGatewayAPI(t *testing.T) {
 			t.Errorf("the log speaks of %q", word)
 		}
 	}
+}
+
+// secureBackend answers over TLS with a certificate for the name, which is its own authority, on the machine's own address.
+func secureBackend(t testing.TB, name string) (authority, address string, port int) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address = ownAddress(t)
+	l, err := tls.Listen("tcp", net.JoinHostPort(address, "0"), &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "over TLS for %s", r.TLS.ServerName)
+	})}
+	go s.Serve(l)
+	t.Cleanup(func() { s.Close() })
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), address, l.Addr().(*net.TCPAddr).Port
 }

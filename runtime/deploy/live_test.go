@@ -244,8 +244,8 @@ func (g *gateway) stage(name string) float64 {
 	return g.metric(`chancery_stage_duration_seconds_sum{stage="` + name + `"}`)
 }
 
-// backend answers every request with its name, on the machine's own address: the API server takes no loopback endpoints.
-func backend(t testing.TB, name string) (address string, port int) {
+// ownAddress returns the machine's own address: the API server takes no loopback endpoints.
+func ownAddress(t testing.TB) string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -258,7 +258,13 @@ func backend(t testing.TB, name string) (address string, port int) {
 	if at < 0 {
 		t.Skip("the machine has no address but the loopback's")
 	}
-	address = all[at].(*net.IPNet).IP.String()
+	return all[at].(*net.IPNet).IP.String()
+}
+
+// backend answers every request with its name, on the machine's own address.
+func backend(t testing.TB, name string) (address string, port int) {
+	t.Helper()
+	address = ownAddress(t)
 	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
 		t.Fatal(err)
