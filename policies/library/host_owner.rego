@@ -3,7 +3,7 @@
 # description: A tenant serves only host names that its Tenant object grants. Objects in namespaces without a tenant are left alone unless everyone must have one.
 # custom:
 #   severity: high
-#   match: {kinds: [Host, Mapping, TCPMapping, Ingress.networking.k8s.io]}
+#   match: {kinds: [Host, Mapping, TCPMapping, Ingress.networking.k8s.io, Gateway.gateway.networking.k8s.io, ListenerSet.gateway.networking.k8s.io, HTTPRoute.gateway.networking.k8s.io, GRPCRoute.gateway.networking.k8s.io, TLSRoute.gateway.networking.k8s.io]}
 #   parameters:
 #     type: object
 #     additionalProperties: false
@@ -27,6 +27,15 @@ claims contains {"name": lower(name), "path": sprintf("spec.tls[%d].hosts[%d]", 
 	some j, name in entry.hosts
 }
 
+claims contains {"name": lower(name), "path": sprintf("spec.hostnames[%d]", [i])} if {
+	some i, name in input.object.spec.hostnames
+}
+
+claims contains {"name": lower(listener.hostname), "path": sprintf("spec.listeners[%d].hostname", [i])} if {
+	some i, listener in input.object.spec.listeners
+	listener.hostname != ""
+}
+
 # The fields that serve every host, since they name none.
 everywhere contains "spec" if {
 	input.object.kind == "Host"
@@ -43,6 +52,19 @@ everywhere contains sprintf("spec.rules[%d]", [i]) if {
 everywhere contains sprintf("spec.tls[%d]", [i]) if {
 	some i, entry in input.object.spec.tls
 	count(object.get(entry, "hosts", [])) == 0
+}
+
+# A listener for TCP has a port, and no names.
+everywhere contains sprintf("spec.listeners[%d]", [i]) if {
+	some i, listener in input.object.spec.listeners
+	listener.protocol in {"HTTP", "HTTPS", "TLS"}
+	object.get(listener, "hostname", "") == ""
+}
+
+# A route without names has all of the listeners that it is attached to.
+everywhere contains "spec" if {
+	input.object.kind in {"HTTPRoute", "GRPCRoute", "TLSRoute"}
+	count(object.get(input.object.spec, "hostnames", [])) == 0
 }
 
 covered(name) if {

@@ -48,3 +48,34 @@ test_ingress_everywhere if {
 	found := judged("Ingress", {"defaultBackend": backend, "rules": [{"http": {"paths": []}}], "tls": [{"secretName": "s"}]}, shop)
 	{d.path | some d in found} == {"spec.defaultBackend", "spec.rules[0]", "spec.tls[0]"}
 }
+
+test_route_own if {
+	every kind in ["HTTPRoute", "GRPCRoute", "TLSRoute"] {
+		count(judged(kind, {"hostnames": ["shop.example.com", "API.shop.example.com"]}, shop)) == 0
+	}
+}
+
+test_route_foreign if {
+	some d in judged("HTTPRoute", {"hostnames": ["shop.example.com", "bank.example.com"]}, shop)
+	d.path == "spec.hostnames[1]"
+}
+
+test_route_everywhere if {
+	every kind in ["HTTPRoute", "GRPCRoute", "TLSRoute"] {
+		every spec in [{"hostnames": []}, {"rules": []}] {
+			{d.path | some d in judged(kind, spec, shop)} == {"spec"}
+		}
+	}
+}
+
+test_listeners if {
+	every kind in ["Gateway", "ListenerSet"] {
+		found := judged(kind, {"listeners": [
+			{"name": "own", "protocol": "HTTP", "port": 80, "hostname": "*.shop.example.com"},
+			{"name": "foreign", "protocol": "HTTPS", "port": 443, "hostname": "*.example.com"},
+			{"name": "all", "protocol": "TLS", "port": 443},
+			{"name": "port", "protocol": "TCP", "port": 5432},
+		]}, shop)
+		{d.path | some d in found} == {"spec.listeners[1].hostname", "spec.listeners[2]"}
+	}
+}

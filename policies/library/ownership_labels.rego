@@ -3,7 +3,7 @@
 # description: Objects carry the labels that say whose they are, and names follow the pattern.
 # custom:
 #   severity: low
-#   match: {kinds: [Host, Mapping, TCPMapping, Ingress.networking.k8s.io]}
+#   match: {kinds: [Host, Mapping, TCPMapping, Ingress.networking.k8s.io, Gateway.gateway.networking.k8s.io, ListenerSet.gateway.networking.k8s.io, HTTPRoute.gateway.networking.k8s.io, GRPCRoute.gateway.networking.k8s.io, TLSRoute.gateway.networking.k8s.io, TCPRoute.gateway.networking.k8s.io]}
 #   parameters:
 #     type: object
 #     additionalProperties: false

@@ -3,7 +3,7 @@
 # description: A tenant has at most as many objects of a kind as its Tenant object allows; the oldest stand.
 # custom:
 #   severity: medium
-#   match: {kinds: [Host, Mapping, TCPMapping, Ingress.networking.k8s.io]}
+#   match: {kinds: [Host, Mapping, TCPMapping, Ingress.networking.k8s.io, Gateway.gateway.networking.k8s.io, ListenerSet.gateway.networking.k8s.io, HTTPRoute.gateway.networking.k8s.io, GRPCRoute.gateway.networking.k8s.io, TLSRoute.gateway.networking.k8s.io, TCPRoute.gateway.networking.k8s.io]}
 #   parameters: {type: object, additionalProperties: false}
 #   defaults: {}
 package chancery.admission.tenant_limits

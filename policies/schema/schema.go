@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	networking "k8s.io/api/networking/v1"
+	gw "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/snapshot/api/v3alpha1"
@@ -87,23 +88,38 @@ var metadata = object(Schema{
 	"labels": strMap, "annotations": strMap,
 })
 
-// Kinds are the kinds whose fields are known, sorted by name.
+// Kinds are the kinds whose fields are known: Emissary's, sorted by name, and those of others.
 var Kinds = []snapshot.GroupKind{
 	v3alpha1.KindAuthService, v3alpha1.KindConsulResolver, v3alpha1.KindHost,
 	v3alpha1.KindKubernetesEndpointResolver, v3alpha1.KindKubernetesServiceResolver, v3alpha1.KindListener, v3alpha1.KindLogService,
 	v3alpha1.KindMapping, v3alpha1.KindModule, v3alpha1.KindRateLimitService, v3alpha1.KindTCPMapping, v3alpha1.KindTLSContext,
-	v3alpha1.KindTracingService, kindIngress,
+	v3alpha1.KindTracingService,
+	// Kinds of others, by name.
+	{Group: groupGateway, Kind: "GRPCRoute"}, {Group: groupGateway, Kind: "Gateway"}, {Group: groupGateway, Kind: "HTTPRoute"},
+	{Group: "networking.k8s.io", Kind: "Ingress"}, {Group: groupGateway, Kind: "ListenerSet"}, {Group: groupGateway, Kind: "TCPRoute"},
+	{Group: groupGateway, Kind: "TLSRoute"},
 }
 
-var kindIngress = snapshot.GroupKind{Group: "networking.k8s.io", Kind: "Ingress"}
+const groupGateway = "gateway.networking.k8s.io"
+
+// foreign are the specs of the kinds of others.
+var foreign = map[snapshot.GroupKind]reflect.Type{
+	{Group: "networking.k8s.io", Kind: "Ingress"}: reflect.TypeFor[networking.IngressSpec](),
+	{Group: groupGateway, Kind: "Gateway"}:        reflect.TypeFor[gw.GatewaySpec](),
+	{Group: groupGateway, Kind: "ListenerSet"}:    reflect.TypeFor[gw.ListenerSetSpec](),
+	{Group: groupGateway, Kind: "HTTPRoute"}:      reflect.TypeFor[gw.HTTPRouteSpec](),
+	{Group: groupGateway, Kind: "GRPCRoute"}:      reflect.TypeFor[gw.GRPCRouteSpec](),
+	{Group: groupGateway, Kind: "TLSRoute"}:       reflect.TypeFor[gw.TLSRouteSpec](),
+	{Group: groupGateway, Kind: "TCPRoute"}:       reflect.TypeFor[gw.TCPRouteSpec](),
+}
 
 // Object returns the schema of one kind's objects; of a kind whose fields are not known, one with an open spec.
 func Object(k snapshot.GroupKind) Schema {
 	properties := Schema{"apiVersion": text, "kind": text, "metadata": metadata}
 	if spec := v3alpha1.New(k); spec != nil {
 		properties["spec"] = Of(reflect.TypeOf(spec))
-	} else if k == kindIngress {
-		properties["spec"] = Of(reflect.TypeFor[networking.IngressSpec]())
+	} else if t := foreign[k]; t != nil {
+		properties["spec"] = Of(t)
 	} else {
 		properties["spec"], properties["data"] = Schema{}, Schema{}
 	}
