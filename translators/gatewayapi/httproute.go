@@ -36,9 +36,14 @@ func (l *lowering) httpRoute(spec *gw.HTTPRouteSpec) bool {
 // place adds the routes of one match at every name of the listener.
 func (l *lowering) place(a *attachment, r *rule, m *matched, backends, i, j int) {
 	name := fmt.Sprintf("%s/%s-%d-%d", l.o.Namespace, l.o.Name, i, j)
-	for k, route := range l.routes(r, m, a, name, backends) {
-		for _, host := range a.names {
-			l.fragment(a, host, route, &m.rank, i, j, k)
+	routes := l.routes(r, m, a, name, backends)
+	for _, host := range a.names {
+		k := 0
+		for _, route := range routes {
+			for _, one := range told(route, host, a.spec) {
+				l.fragment(a, host, one, &m.rank, i, j, k)
+				k++
+			}
 		}
 	}
 }

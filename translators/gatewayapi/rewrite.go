@@ -1,7 +1,9 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 
 	gw "sigs.k8s.io/gateway-api/apis/v1"
@@ -52,19 +54,16 @@ func (c *pathChange) whole() *ir.RegexRewrite {
 	return &ir.RegexRewrite{Pattern: "^.*$", Substitution: strings.ReplaceAll(*c.full, `\`, `\\`)}
 }
 
-// redirect makes the answer to requests that come in by the listener. What the filter does not name stays as it was; a port that
-// follows from scheme or listener is written only where it is not the scheme's own (Gateway API: HTTPRequestRedirectFilter.port).
+// redirect makes the answer to requests that come in by the listener. What the filter does not name stays as it was, but for the
+// port: it follows from scheme or listener (Gateway API: HTTPRequestRedirectFilter.port).
 func redirect(f *gw.HTTPRequestRedirectFilter, l *gw.Listener, at *matched) (*ir.Redirect, bool) {
-	out := &ir.Redirect{Scheme: value(f.Scheme, ""), Host: string(value(f.Hostname, "")), Code: uint32(value(f.StatusCode, 302))}
-	scheme, port := out.Scheme, uint32(value(f.Port, 0))
-	if scheme == "" {
-		scheme = strings.ToLower(string(l.Protocol))
-		if port == 0 {
-			port = uint32(l.Port)
-		}
-	}
-	if !(port == 80 && scheme == "http" || port == 443 && scheme == "https") {
-		out.Port = port
+	out := &ir.Redirect{Scheme: value(f.Scheme, ""), Host: string(value(f.Hostname, "")), Port: uint32(value(f.Port, 0)), Code: uint32(value(f.StatusCode, 302))}
+	switch {
+	case out.Port != 0:
+	case out.Scheme == "":
+		out.Port = uint32(l.Port)
+	default:
+		out.Port = schemePorts[out.Scheme]
 	}
 	c, fits := change(f.Path, at)
 	switch {
@@ -76,6 +75,30 @@ func redirect(f *gw.HTTPRequestRedirectFilter, l *gw.Listener, at *matched) (*ir
 		out.PrefixRewrite = c.prefix
 	}
 	return out, fits
+}
+
+var schemePorts = map[string]uint32{"http": 80, "https": 443}
+
+// told returns a route as it is served under a name of the listener. A redirect does not write the port that is the scheme's own
+// (Gateway API: HTTPRequestRedirectFilter.port); as Envoy then keeps the one that the request names, which leads astray when it is
+// another, an exact name is written out, and under a wildcard those requests that name a port are told the right one.
+func told(r *ir.Route, name string, l *gw.Listener) []*ir.Route {
+	if r.Redirect == nil || r.Redirect.Port != schemePorts[cmp.Or(r.Redirect.Scheme, strings.ToLower(string(l.Protocol)))] {
+		return []*ir.Route{r}
+	}
+	short, to := *r, *r.Redirect
+	short.Redirect, to.Port = &to, 0
+	if to.Host != "" {
+		return []*ir.Route{&short}
+	}
+	if !strings.HasPrefix(name, "*") {
+		to.Host = name
+		return []*ir.Route{&short}
+	}
+	ported := *r
+	ported.Match.Headers = append(slices.Clone(r.Match.Headers), ir.ValueMatch{Name: ":authority", Kind: ir.ValueRegex, Value: ".*:[0-9]+"})
+	sortMatches(ported.Match.Headers)
+	return []*ir.Route{&ported, &short}
 }
 
 // wildcardRegex is the expression for an origin in which "*" stands for some characters.
