@@ -127,3 +127,24 @@ func TestKinds(t *testing.T) {
 		}
 	}
 }
+
+// TestGatewayAPIVersionsAreThoseOfTheDefinitions: what no API server takes is not read from a file either.
+func TestGatewayAPIVersionsAreThoseOfTheDefinitions(t *testing.T) {
+	for _, c := range []struct{ version, kind, want string }{
+		{"v1", "HTTPRoute", ""}, {"v1beta1", "HTTPRoute", ""}, {"v1beta1", "ReferenceGrant", ""}, {"v1alpha2", "TLSRoute", ""}, {"v1alpha3", "TLSRoute", ""},
+		{"v2", "HTTPRoute", `HTTPRoute has no version "v2" (use v1 or v1beta1)`},
+		{"v1beta1", "GRPCRoute", `GRPCRoute has no version "v1beta1" (use v1 or v1alpha2)`},
+		{"v1alpha2", "ListenerSet", `ListenerSet has no version "v1alpha2" (use v1)`},
+	} {
+		o, found := api.Decode([]byte(`{"apiVersion": "gateway.networking.k8s.io/`+c.version+`", "kind": "`+c.kind+`", "metadata": {"name": "a", "namespace": "n"}, "spec": {}}`), snapshot.Source{}, nil)
+		if c.want == "" {
+			if o == nil {
+				t.Errorf("%s %s: %v", c.kind, c.version, found)
+			}
+			continue
+		}
+		if o != nil || len(found) != 1 || found[0].Path != "apiVersion" || found[0].Message+" ("+found[0].Help+")" != c.want {
+			t.Errorf("%s %s: object %v, findings %v", c.kind, c.version, o != nil, found)
+		}
+	}
+}

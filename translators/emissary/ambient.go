@@ -86,7 +86,7 @@ func (l *lowering) defaultHost() {
 	l.out.Hosts = append(l.out.Hosts, h)
 	n := secretName{namespace: l.f.options.Namespace, name: fallbackSecret}
 	if l.v.Get(snapshot.KindSecret, n.namespace, n.name) == nil {
-		l.report(snapshot.Info, codeHostDefault, "", "there is no Host: every name is served in clear text", "create a Host, or the Secret "+n.String())
+		l.noHost("every name is served in clear text", "create a Host, or the Secret "+n.String())
 		return
 	}
 	h.Insecure = ir.InsecureRedirect
@@ -95,6 +95,26 @@ func (l *lowering) defaultHost() {
 		l.close(h, err.code, "", err.text)
 		return
 	}
-	l.report(snapshot.Info, codeHostDefault, "", "there is no Host: every name is served with the certificate of Secret "+n.String(), "create a Host")
+	l.noHost("every name is served with the certificate of Secret "+n.String(), "create a Host")
 	h.TLS = &ir.DownstreamTLS{Certificates: []string{name}}
+}
+
+// noHost tells what being without Hosts means. Without Listeners it means something to Mappings alone: those of other APIs need
+// neither.
+func (l *lowering) noHost(means, help string) {
+	switch {
+	case l.v.Refused(api.KindListener) || l.hasOwn(api.KindListener):
+		l.report(snapshot.Info, codeHostDefault, "", "there is no Host: "+means, help)
+	case l.hasOwn(api.KindMapping):
+		l.report(snapshot.Info, codeHostDefault, "", "there is neither Listener nor Host, so Mappings are served nowhere", "create both, or name the files that hold them too")
+	}
+}
+
+func (l *lowering) hasOwn(kind snapshot.GroupKind) bool {
+	for o := range l.v.List(kind) {
+		if l.f.Owns(o) {
+			return true
+		}
+	}
+	return false
 }

@@ -138,15 +138,19 @@ func TestModuleChoice(t *testing.T) {
 
 func TestAmbient(t *testing.T) {
 	cert, key := newPair(t, time.Now().Add(time.Hour))
+	const listening = `{kind: Listener, metadata: {name: l}, spec: {port: 8080, protocol: HTTP, securityModel: XFP, hostBinding: {namespace: {from: ALL}}}}`
 	fallback := secretDoc("gw/fallback-self-signed-cert", "kubernetes.io/tls", "tls.crt", cert, "tls.key", key)
 	for _, c := range []struct{ name, docs, host, findings string }{
-		{"nothing", ``, "* route clear", "info CH-HOST-006"},
-		{"fallback certificate", fallback, "* redirect tls", "info CH-HOST-006"},
+		{"nothing", ``, "* route clear", ""}, // and nothing to say of it to who has Gateways alone
+		{"a Mapping alone", `{kind: Mapping, metadata: {name: m}, spec: {hostname: a.b, prefix: /, service: s}}`, "* route clear", "info CH-HOST-006"},
+		{"a Listener alone", listening, "* route clear", "info CH-HOST-006"},
+		{"another installation's Listener", `{kind: Listener, metadata: {name: l}, spec: {ambassador_id: [x], port: 8080, protocol: HTTP, securityModel: XFP, hostBinding: {namespace: {from: ALL}}}}`, "* route clear", ""},
+		{"fallback certificate", fallback + "\n---\n" + listening, "* redirect tls", "info CH-HOST-006"},
 		{"broken fallback certificate", secretDoc("gw/fallback-self-signed-cert", "Opaque", "tls.crt", cert), "* redirect closed", "error CH-TLS-003"},
 		{"a Host", `{kind: Host, metadata: {name: h}, spec: {hostname: a.b}}`, "", ""},
 		// A Host that cannot be served is a Host all the same: nothing opens up.
 		{"an unusable Host", `{kind: Host, metadata: {name: h}, spec: {hostname: a.b, tlsSecret: {name: none}}}`, "", ""},
-		{"another installation's Host", `{kind: Host, metadata: {name: h}, spec: {ambassador_id: [x], hostname: a.b}}`, "* route clear", "info CH-HOST-006"},
+		{"another installation's Host", `{kind: Host, metadata: {name: h}, spec: {ambassador_id: [x], hostname: a.b}}` + "\n---\n" + listening, "* route clear", "info CH-HOST-006"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, c.docs)

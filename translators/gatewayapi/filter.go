@@ -46,7 +46,7 @@ func (l *lowering) filters(g *snapshot.Object, path string, list []gw.HTTPRouteF
 		}
 		seen[f.Type] = true
 		missing := func() {
-			refuse(codeValue, gw.RouteReasonUnsupportedValue, "", fmt.Sprintf("the settings of filter %s are missing", f.Type), "")
+			refuse(codeValue, gw.RouteReasonUnsupportedValue, "", fmt.Sprintf("the settings of filter %s are missing", f.Type), "write them beside type")
 		}
 		switch f.Type {
 		case gw.HTTPRouteFilterRequestHeaderModifier:
@@ -90,9 +90,9 @@ func (l *lowering) filters(g *snapshot.Object, path string, list []gw.HTTPRouteF
 			}
 			e.cors = cors(f.CORS)
 		case gw.HTTPRouteFilterExtensionRef:
-			refuse(codeUnsupported, gw.RouteReasonUnsupportedValue, ".extensionRef", "filters of other kinds are not supported", "")
+			refuse(codeUnsupported, gw.RouteReasonUnsupportedValue, ".extensionRef", "filters of other kinds are not supported", knownFilters(speaks))
 		default:
-			refuse(codeUnsupported, gw.RouteReasonUnsupportedValue, ".type", fmt.Sprintf("filter %s is not supported", f.Type), "")
+			refuse(codeUnsupported, gw.RouteReasonUnsupportedValue, ".type", fmt.Sprintf("filter %s is not supported", f.Type), knownFilters(speaks))
 		}
 	}
 	if e.redirect != nil && e.rewrite != nil {
@@ -102,6 +102,13 @@ func (l *lowering) filters(g *snapshot.Object, path string, list []gw.HTTPRouteF
 		l.fail(codeValue, path+".filters", why+"; its requests are answered 500", "remove one of both")
 	}
 	return e
+}
+
+func knownFilters(speaks protocol) string {
+	if speaks == speaksGRPC {
+		return "RequestHeaderModifier, ResponseHeaderModifier or RequestMirror"
+	}
+	return "RequestHeaderModifier, ResponseHeaderModifier, RequestRedirect, URLRewrite, RequestMirror or CORS"
 }
 
 // headerChanges reads a header filter. Values are literal: what Envoy would fill in is escaped.

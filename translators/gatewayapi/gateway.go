@@ -170,7 +170,7 @@ func (l *lowering) clientCertificate(g *gatewayPlan) (resolved verdict) {
 	}
 	if reason != "" {
 		resolved.object(reason, why)
-		l.fail(codeCertificate, path, why+"; backends that ask for TLS are not called", "")
+		l.fail(codeCertificate, path, why+"; backends that ask for TLS are not called", wantedSecret(reason, g.object, g.spec.TLS.Backend.ClientCertificateRef))
 	}
 	return resolved
 }

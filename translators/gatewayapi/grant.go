@@ -1,6 +1,8 @@
 package gatewayapi
 
 import (
+	"fmt"
+
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/chancery-gateway/chancery/snapshot"
@@ -23,6 +25,12 @@ func granted(v *snapshot.View, from *snapshot.Object, to snapshot.Ref) bool {
 		}
 	}
 	return false
+}
+
+// wantedGrant says which ReferenceGrant would let the object name the other.
+func wantedGrant(from *snapshot.Object, to snapshot.Ref) string {
+	return fmt.Sprintf("a ReferenceGrant in namespace %s with from: [{group: %s, kind: %s, namespace: %s}] and to: [{group: %q, kind: %s, name: %s}]",
+		to.Namespace, from.Group, from.Kind, from.Namespace, to.Group, to.Kind, to.Name)
 }
 
 func grantsFrom(from []gw.ReferenceGrantFrom, o *snapshot.Object) bool {

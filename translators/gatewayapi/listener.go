@@ -59,7 +59,7 @@ func (l *lowering) listener(g *gatewayPlan, p *listenerPlan) *section {
 	if err := checkWildcard(p.hostname); err != nil {
 		refuse(string(gw.ListenerReasonUnsupportedValue), ".hostname", err.Error(), "an exact name or one such as \"*.example.com\"")
 	}
-	f := &ir.SectionFragment{Origin: l.o, Name: sectionName(p.of, spec.Name), Listener: string(spec.Name), At: p.path, Addresses: g.addresses, Port: uint32(max(spec.Port, 0)), Hostname: p.hostname}
+	f := &ir.SectionFragment{Origin: l.o, Name: sectionName(p.of, spec.Name), Listener: string(spec.Name), At: p.path, Addresses: g.addresses, Port: uint32(max(spec.Port, 0)), Apart: l.f.addresses.IsValid(), Hostname: p.hostname}
 	frame := l.f.emissary.Frame(l.o, l.v)
 	f.BufferLimit, f.TCPAccessLogs = frame.BufferLimit, frame.TCPAccessLogs
 	f.TCPStatPrefix = fmt.Sprintf("ingress_%s_%d", strings.ToLower(string(spec.Protocol)), spec.Port)
@@ -170,7 +170,7 @@ func (l *lowering) terminate(g *gatewayPlan, x *section, f *ir.SectionFragment, 
 		c, reason, why := l.certificate(x.plan.of, at, &spec.TLS.CertificateRefs[i])
 		if reason != "" {
 			resolved.object(reason, why)
-			l.fail(codeCertificate, at, why, "")
+			l.fail(codeCertificate, at, why, wantedSecret(reason, x.plan.of, &spec.TLS.CertificateRefs[i]))
 			continue
 		}
 		if !slices.Contains(tls.Certificates, c.Secret.Name) {
@@ -199,7 +199,7 @@ func (l *lowering) certificate(of *snapshot.Object, path string, ref *gw.SecretO
 	if group != "" || kind != "Secret" {
 		return nil, string(gw.ListenerReasonInvalidCertificateRef), fmt.Sprintf("a certificate is in a Secret, not in a %s", snapshot.GroupKind{Group: string(group), Kind: string(kind)})
 	}
-	to := snapshot.Ref{Kind: "Secret", Namespace: string(value(ref.Namespace, gw.Namespace(of.Namespace))), Name: string(ref.Name)}
+	to := secretRef(of, ref)
 	if !granted(l.v, of, to) {
 		return nil, string(gw.ListenerReasonRefNotPermitted), fmt.Sprintf("no ReferenceGrant in namespace %s lets %ss of namespace %s name Secret %s", to.Namespace, of.Kind, of.Namespace, to.Name)
 	}
@@ -213,6 +213,18 @@ func (l *lowering) certificate(of *snapshot.Object, path string, ref *gw.SecretO
 		}
 	}
 	return c, "", ""
+}
+
+func secretRef(of *snapshot.Object, ref *gw.SecretObjectReference) snapshot.Ref {
+	return snapshot.Ref{Kind: "Secret", Namespace: string(value(ref.Namespace, gw.Namespace(of.Namespace))), Name: string(ref.Name)}
+}
+
+// wantedSecret is the help for a certificate that cannot be had.
+func wantedSecret(reason string, of *snapshot.Object, ref *gw.SecretObjectReference) string {
+	if reason == string(gw.ListenerReasonRefNotPermitted) {
+		return wantedGrant(of, secretRef(of, ref))
+	}
+	return "name a Secret of type kubernetes.io/tls with tls.crt and tls.key"
 }
 
 // checkWildcard refuses what is neither a DNS name nor one with "*." before it.

@@ -93,7 +93,11 @@ func (l *lowering) parent(path string, ref *gw.ParentReference, hostnames []stri
 	}
 	o := l.v.Get(to.GroupKind(), to.Namespace, to.Name)
 	if o == nil {
-		l.warn(codeParent, path, "there is no "+to.String(), "create it, or correct the name")
+		help := "create it, or correct the name"
+		if ref.Namespace == nil && l.elsewhere(to) != "" {
+			help = "did you mean the one in namespace " + l.elsewhere(to) + "? Then name that too"
+		}
+		l.warn(codeParent, path, "there is no "+to.String(), help)
 		return nil, nil
 	}
 	gateway, listeners, refused := o, []gw.Listener(nil), ""
@@ -118,12 +122,12 @@ func (l *lowering) parent(path string, ref *gw.ParentReference, hostnames []stri
 	} else if !l.setAllowed(spec, gateway, o) {
 		refused = gateway.Ref.String() + " does not allow the ListenerSet"
 	}
-	got, reason, why := l.listeners(o, gateway, listeners, &p.Parent, hostnames)
+	got, reason, why, help := l.listeners(o, gateway, listeners, &p.Parent, hostnames)
 	if refused != "" {
-		got, reason, why = nil, string(gw.RouteReasonNotAllowedByListeners), refused
+		got, reason, why, help = nil, string(gw.RouteReasonNotAllowedByListeners), refused, "spec.allowedListeners of the Gateway"
 	}
 	if reason != "" {
-		l.fail(codeParent, path, why, "")
+		l.fail(codeParent, path, why, help)
 		p.Conditions = []ir.Condition{no(string(gw.RouteConditionAccepted), reason, why)}
 		return p, nil
 	}
@@ -141,32 +145,54 @@ func (l *lowering) setAllowed(spec *gw.GatewaySpec, gateway, set *snapshot.Objec
 	return namespaceAllowed(l.v, value(n.From, gw.NamespacesFromNone), n.Selector, gateway.Namespace, set.Namespace)
 }
 
+// elsewhere returns a namespace that has an object of this kind and name, "" where none has.
+func (l *lowering) elsewhere(to snapshot.Ref) string {
+	for o := range l.v.List(to.GroupKind()) {
+		if o.Name == to.Name {
+			return o.Namespace
+		}
+	}
+	return ""
+}
+
 // listeners picks those of a parent that take the route. reason is "" where some do.
-func (l *lowering) listeners(of, gateway *snapshot.Object, all []gw.Listener, ref *ir.ParentRef, hostnames []string) (got []*attachment, reason, why string) {
-	named, allowed := 0, 0
+func (l *lowering) listeners(of, gateway *snapshot.Object, all []gw.Listener, ref *ir.ParentRef, hostnames []string) (got []*attachment, reason, why, help string) {
+	named, carries, allowed := 0, 0, 0
+	var there, hosts []string
 	for i := range all {
 		s := &all[i]
+		there = append(there, fmt.Sprintf("%s (port %d)", s.Name, s.Port))
 		if ref.SectionName != "" && ref.SectionName != string(s.Name) || ref.Port != 0 && ref.Port != s.Port {
 			continue
 		}
 		named++
-		if !l.allowed(s, of) {
+		if !l.carries(s) {
+			continue
+		}
+		carries++
+		if !l.admits(s, of) {
 			continue
 		}
 		allowed++
+		hosts = append(hosts, fmt.Sprintf("%q", hostnameOf(s)))
 		if names := intersect(hostnameOf(s), hostnames); len(names) > 0 {
 			got = append(got, &attachment{gateway: gateway, of: of, spec: s, names: names})
 		}
 	}
 	switch {
 	case named == 0:
-		return nil, string(gw.RouteReasonNoMatchingParent), fmt.Sprintf("%s has no listener%s", ref.Ref(), wanted(ref))
+		return nil, string(gw.RouteReasonNoMatchingParent), fmt.Sprintf("%s has no listener%s", ref.Ref(), wanted(ref)), "it has " + strings.Join(there, ", ")
+	case carries == 0:
+		return nil, string(gw.RouteReasonNotAllowedByListeners), fmt.Sprintf("no listener of %s%s has routes of kind %s", ref.Ref(), wanted(ref), l.o.Kind),
+			"the listener's protocol and allowedRoutes.kinds say which kinds it has"
 	case allowed == 0:
-		return nil, string(gw.RouteReasonNotAllowedByListeners), fmt.Sprintf("no listener of %s%s allows a %s of namespace %s", ref.Ref(), wanted(ref), l.o.Kind, l.o.Namespace)
+		return nil, string(gw.RouteReasonNotAllowedByListeners), fmt.Sprintf("no listener of %s%s allows routes of namespace %s", ref.Ref(), wanted(ref), l.o.Namespace),
+			fmt.Sprintf("without allowedRoutes: {namespaces: {from: All}}, or Selector, a listener has routes of its own namespace, %s, alone", of.Namespace)
 	case len(got) == 0:
-		return nil, string(gw.RouteReasonNoMatchingListenerHostname), fmt.Sprintf("no listener of %s%s has a hostname that the route has too", ref.Ref(), wanted(ref))
+		return nil, string(gw.RouteReasonNoMatchingListenerHostname), fmt.Sprintf("no listener of %s%s has a hostname that the route has too", ref.Ref(), wanted(ref)),
+			"spec.hostnames has to meet " + strings.Join(hosts, " or ")
 	}
-	return got, "", ""
+	return got, "", "", ""
 }
 
 func wanted(ref *ir.ParentRef) string {
@@ -180,22 +206,22 @@ func wanted(ref *ir.ParentRef) string {
 	return s
 }
 
-// allowed reports whether the listener takes routes of the object's kind and namespace.
-func (l *lowering) allowed(s *gw.Listener, of *snapshot.Object) bool {
+// carries reports whether the listener has routes of the object's kind.
+func (l *lowering) carries(s *gw.Listener) bool {
 	kind := l.o.GroupKind()
 	if !slices.Contains(carried[s.Protocol], kind) {
 		return false
 	}
+	return s.AllowedRoutes == nil || len(s.AllowedRoutes.Kinds) == 0 || slices.ContainsFunc(s.AllowedRoutes.Kinds, func(k gw.RouteGroupKind) bool {
+		return string(value(k.Group, gw.GroupName)) == kind.Group && string(k.Kind) == kind.Kind
+	})
+}
+
+// admits reports whether the listener has routes of the object's namespace.
+func (l *lowering) admits(s *gw.Listener, of *snapshot.Object) bool {
 	from, selector := gw.NamespacesFromSame, (*labelSelector)(nil)
-	if a := s.AllowedRoutes; a != nil {
-		if len(a.Kinds) > 0 && !slices.ContainsFunc(a.Kinds, func(k gw.RouteGroupKind) bool {
-			return string(value(k.Group, gw.GroupName)) == kind.Group && string(k.Kind) == kind.Kind
-		}) {
-			return false
-		}
-		if a.Namespaces != nil {
-			from, selector = value(a.Namespaces.From, gw.NamespacesFromSame), a.Namespaces.Selector
-		}
+	if a := s.AllowedRoutes; a != nil && a.Namespaces != nil {
+		from, selector = value(a.Namespaces.From, gw.NamespacesFromSame), a.Namespaces.Selector
 	}
 	return namespaceAllowed(l.v, from, selector, of.Namespace, l.o.Namespace)
 }

@@ -46,7 +46,11 @@ func (l *lowering) validate(g *gatewayPlan, x *section, f *ir.SectionFragment, t
 		pem, reason, why := l.authority(g.object, to)
 		if reason != "" {
 			resolved.object(reason, why)
-			l.fail(codeCertificate, at, why, "")
+			help := "name a ConfigMap with PEM certificates in ca.crt"
+			if reason == string(gw.ListenerReasonRefNotPermitted) {
+				help = wantedGrant(g.object, to)
+			}
+			l.fail(codeCertificate, at, why, help)
 			continue
 		}
 		text = append(append(text, pem...), '\n')

@@ -66,7 +66,7 @@ func (l *lowering) secure(host, secret, name, at, where string) {
 			d.Path = where
 		}
 		if text, is := strings.CutSuffix(d.Message, "; the host is closed"); is {
-			d.Message = text + fmt.Sprintf("; %q is served without TLS until there is one", host)
+			d.Message = text + fmt.Sprintf("; until there is one, %q is served as if tls did not name it", host)
 		}
 	}
 	if closed { // Clear text is served anyway, and what issues the certificate may need that.

@@ -75,6 +75,13 @@ func hostField(f *ir.RouteFragment) string {
 	}
 }
 
+func unattachedHelp(f *ir.RouteFragment) string {
+	if f.Origin != nil && f.Origin.Kind == "Ingress" {
+		return "create a Host whose hostname and mappingSelector take it, or name it in tls of the Ingress, with a certificate"
+	}
+	return "create a Host whose hostname and mappingSelector take it, or change the Mapping's hostname or labels"
+}
+
 func unattachedMessage(f *ir.RouteFragment) string {
 	switch f.Hosts.Kind {
 	case ir.HostGlob:

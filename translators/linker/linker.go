@@ -177,8 +177,7 @@ func (l *Linker) diagnostics() []snapshot.Diagnostic {
 		if f.At != "" && l.routed(f.Origin.Ref, f.At) {
 			continue // the field has several routes, of which another is served
 		}
-		out = blame(out, f, snapshot.Warning, codeUnattached, hostField(f), unattachedMessage(f),
-			"create a Host whose hostname and mappingSelector take it, or change the Mapping's hostname or labels")
+		out = blame(out, f, snapshot.Warning, codeUnattached, hostField(f), unattachedMessage(f), unattachedHelp(f))
 	}
 	return snapshot.SortDiagnostics(out)
 }
