@@ -394,7 +394,7 @@ func (w *Writer) write(ctx context.Context, r snapshot.Ref) error {
 			case err != nil:
 				return err
 			}
-			if turned {
+			if turned && !want.Foreign { // nothing is said of what is others'
 				w.event(ctx, o, said(o, patch, want), want.Refused)
 			}
 		}
