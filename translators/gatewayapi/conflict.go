@@ -16,10 +16,11 @@ type socket struct {
 	udp     bool
 }
 
-// reserved reports whether the installation itself needs the port on this address: its own are on the loopback address.
+// reserved reports whether the installation itself needs the port on this address: its own are on the loopback address or on all
+// that there are, but those of the range, which are for Gateways alone.
 func (f *FrontEnd) reserved(address string, port int32) bool {
 	ip, err := netip.ParseAddr(address)
-	if err != nil || !ip.IsUnspecified() && !ip.IsLoopback() {
+	if err != nil || f.addresses.IsValid() && !ip.IsUnspecified() && !ip.IsLoopback() {
 		return false
 	}
 	own := []string{"8001", "8003", strconv.FormatUint(uint64(f.options.ReadyPort), 10)}
@@ -37,8 +38,12 @@ func (f *FrontEnd) reserved(address string, port int32) bool {
 // settle finds the listeners that are in the way of one another. Listeners of one object that cannot be told apart are all
 // refused; between objects the Gateway's own come before those of its ListenerSets, and older objects before younger ones
 // (Gateway API: Gateway spec.listeners, ListenerSet). One that is refused for the sake of another object is in nobody's way.
-func (w *world) settle(byAge []*gatewayPlan) {
+//
+// Of a port on all addresses and the same on one of these, the system gives the latter its connections. Unless addresses are given
+// out of a range they are everybody's, and whoever names one takes nothing from the listeners of another namespace.
+func (w *world) settle(byAge []*gatewayPlan, everybodys bool) {
 	standing := map[socket][]*listenerPlan{}
+	wide, narrow := map[socket][]*listenerPlan{}, map[socket][]*listenerPlan{} // by port, on all addresses and on one
 	for _, g := range byAge {
 		groups := [][]*listenerPlan{g.listeners}
 		for _, s := range g.sets {
@@ -49,6 +54,11 @@ func (w *world) settle(byAge []*gatewayPlan) {
 			for _, l := range group {
 				for _, address := range g.addresses {
 					l.meet(address, standing[l.socket(address)])
+					if everybodys && isWide(address) {
+						l.reach(narrow[l.socket("")])
+					} else if everybodys {
+						l.reach(wide[l.socket("")])
+					}
 				}
 				if l.clash.stands() {
 					left = append(left, l)
@@ -65,8 +75,28 @@ func (w *world) settle(byAge []*gatewayPlan) {
 				}
 				for _, address := range g.addresses {
 					standing[l.socket(address)] = append(standing[l.socket(address)], l)
+					if isWide(address) {
+						wide[l.socket("")] = append(wide[l.socket("")], l)
+					} else {
+						narrow[l.socket("")] = append(narrow[l.socket("")], l)
+					}
 				}
 			}
+		}
+	}
+}
+
+// isWide reports whether an address stands for all that there are.
+func isWide(address string) bool {
+	ip, err := netip.ParseAddr(address)
+	return err == nil && ip.IsUnspecified()
+}
+
+// reach holds against a listener those of other namespaces whose port includes its address, or whose address its port includes.
+func (l *listenerPlan) reach(others []*listenerPlan) {
+	for _, other := range others {
+		if other.of.Namespace != l.of.Namespace {
+			l.clash.object(string(gw.ListenerReasonPortUnavailable), fmt.Sprintf("%s listener %s has port %d, on an address that this one would share", other.of.Ref, other.spec.Name, l.spec.Port))
 		}
 	}
 }

@@ -149,12 +149,24 @@ func TestAddressesOfTheRange(t *testing.T) {
 			}
 		}
 	}
-	// What a Gateway asks for is given to no other.
+	// What an older Gateway asks for is given to no other; what one has been given no younger one gets by asking.
 	want := addresses()["g0"]
-	objects = append(objects, gateway(1000, `"addresses": [{"value": "`+want+`"}], `))
+	objects = append(objects, gateway(-100, `"addresses": [{"value": "`+want+`"}], `))
 	got := addresses()
-	if got["g1000"] != want || got["g0"] == want {
-		t.Errorf("%s was asked for; g1000 has %s and g0 %s", want, got["g1000"], got["g0"])
+	if got["g-100"] != want || got["g0"] == want {
+		t.Errorf("%s was asked for; g-100 has %s and g0 %s", want, got["g-100"], got["g0"])
+	}
+	for _, text := range []string{got["g0"], "::ffff:" + got["g0"]} {
+		o := gateway(1000, `"addresses": [{"value": "`+text+`"}], `)
+		w := f.plan(snapshot.NewView(snapshot.Empty().Derive(append(slices.Clone(objects), o), nil, nil)))
+		if g := w.gateways[o.Ref]; len(g.addresses) != 0 || g.usable.reason != "AddressNotUsable" {
+			t.Errorf("g1000 asks for %s, which g0 has: %v %q", text, g.addresses, g.usable.message)
+		}
+		for ref, g := range w.gateways {
+			if ref != o.Ref && g.addresses[0] != got[ref.Name] {
+				t.Errorf("%s moved from %s to %s for a younger one that asks", ref.Name, got[ref.Name], g.addresses[0])
+			}
+		}
 	}
 	// Outside of the range nothing can be bound, and a full range gives none.
 	small := New(emissary.New(emissary.Options{}), Options{Addresses: netip.MustParsePrefix("10.246.0.0/30")})

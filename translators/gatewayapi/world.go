@@ -118,7 +118,7 @@ func (f *FrontEnd) plan(v *snapshot.View) *world {
 	for _, o := range sets {
 		w.attach(o, v)
 	}
-	w.settle(byAge)
+	w.settle(byAge, !f.addresses.IsValid())
 	f.world.Store(w)
 	return w
 }
@@ -168,15 +168,13 @@ func parentGateway(o *snapshot.Object, spec *gw.ListenerSetSpec) snapshot.Ref {
 	}
 }
 
-// address gives each Gateway its addresses: those that it asks for; else one of the range, the same for as long as no older
-// Gateway wants it; else the address that everything is bound to.
+// address gives each Gateway its addresses, the oldest first: those that it asks for, unless an older one has been given them; else
+// one of the range, the same for as long as no older Gateway wants it; else the address that everything is bound to.
 func (f *FrontEnd) address(byAge []*gatewayPlan) {
-	taken := map[netip.Addr]bool{}
-	wants := map[*gatewayPlan]bool{}
+	taken, given := map[netip.Addr]bool{}, map[netip.Addr]*gatewayPlan{} // several that ask for one and the same share it
 	for _, g := range byAge {
-		if len(g.spec.Addresses) == 0 {
-			wants[g] = true
-		}
+		wants := len(g.spec.Addresses) == 0
+		var asked []netip.Addr
 		for i := range g.spec.Addresses {
 			a := &g.spec.Addresses[i]
 			if kind := value(a.Type, gw.IPAddressType); kind != gw.IPAddressType {
@@ -184,34 +182,37 @@ func (f *FrontEnd) address(byAge []*gatewayPlan) {
 				continue
 			}
 			if a.Value == "" {
-				wants[g] = true
+				wants = true
 				continue
 			}
 			ip, err := netip.ParseAddr(a.Value)
+			ip = ip.Unmap() // ::ffff:192.0.2.1 is 192.0.2.1
 			switch {
 			case err != nil || ip.Zone() != "" || ip.IsMulticast():
 				g.accepted.object(string(gw.GatewayReasonUnsupportedAddress), fmt.Sprintf("%q is no IP address to listen on", a.Value))
 			case f.addresses.IsValid() && !f.addresses.Contains(ip):
 				g.usable.object(string(gw.GatewayReasonAddressNotUsable), fmt.Sprintf("%s is none of the range %s, of which Gateways have their addresses", a.Value, f.addresses))
-			case !slices.Contains(g.addresses, ip.String()):
-				taken[ip] = true
-				g.addresses = append(g.addresses, ip.String())
+			case given[ip] != nil:
+				g.usable.object(string(gw.GatewayReasonAddressNotUsable), fmt.Sprintf("%s has been given to %s", a.Value, given[ip].object.Ref))
+			case !slices.Contains(asked, ip):
+				asked = append(asked, ip)
 			}
 		}
-		g.shown = slices.Clone(g.addresses)
-	}
-	for _, g := range byAge {
 		if !g.accepted.stands() {
-			g.addresses, g.shown = nil, nil // it is not served, and takes nothing from others
-			continue
+			continue // it is not served, and takes nothing from others
 		}
+		for _, ip := range asked {
+			taken[ip] = true
+			g.addresses = append(g.addresses, ip.String())
+		}
+		g.shown = slices.Clone(g.addresses)
 		switch {
-		case !wants[g]:
+		case !wants:
 		case !f.addresses.IsValid():
 			g.addresses = append(g.addresses, f.options.BindAddress)
 		default:
 			if ip, free := pick(f.addresses, g.object.Namespace+"/"+g.object.Name, taken); free {
-				taken[ip] = true
+				taken[ip], given[ip] = true, g
 				g.addresses, g.shown = append(g.addresses, ip.String()), append(g.shown, ip.String())
 			} else {
 				g.usable.object(string(gw.GatewayReasonAddressNotAssigned), fmt.Sprintf("all addresses of the range %s are taken", f.addresses))

@@ -114,6 +114,8 @@ type SectionFragment struct {
 	// Addresses are the ones that it is served on; it may be on several.
 	Addresses []string
 	Port      uint32
+	// Apart says that the addresses are for sections alone: who listens on all addresses gives up these.
+	Apart bool
 	// Hostname is an exact name, "*.suffix" or "*"; lower case.
 	Hostname string
 	// ReadTLS takes connections with TLS, by their server name. TLS terminates it; nil passes it through.

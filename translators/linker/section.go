@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -28,7 +29,11 @@ func (l *Linker) planSections(t *topology, tcp []*ir.TCPRouteFragment, used map[
 	for _, s := range sortedFragments(l, func(f *ir.Fragments) []*ir.SectionFragment { return f.Sections }) {
 		for _, address := range s.Addresses {
 			name := fmt.Sprintf("gateway-%s-%d", address, s.Port)
-			if by, is := taken[port{address, s.Port}]; is {
+			by, is := taken[port{address, s.Port}]
+			if !is && !s.Apart {
+				by, is = taken[port{"", s.Port}]
+			}
+			if is {
 				t.refuse(s, fmt.Sprintf("%s has port %d of address %s", nameOf(by), s.Port, address))
 				continue
 			}
@@ -67,12 +72,16 @@ type port struct {
 	number  uint32
 }
 
-// takenPorts are those that listeners of another sort are made for, with who has them: they keep theirs.
+// takenPorts are those that listeners of another sort are made for, with who has them: they keep theirs. Those on all addresses
+// stand without one, too: the system would give the connections to one of these to whoever names it.
 func (l *Linker) takenPorts() map[port]*snapshot.Object {
 	out := map[port]*snapshot.Object{}
 	for _, lf := range sortedFragments(l, func(f *ir.Fragments) []*ir.ListenerFragment { return f.Listeners }) {
 		if !lf.UDP {
 			out[port{lf.Address, lf.Port}] = lf.Origin
+			if ip, err := netip.ParseAddr(lf.Address); err == nil && ip.IsUnspecified() {
+				out[port{"", lf.Port}] = lf.Origin
+			}
 		}
 	}
 	return out
