@@ -30,7 +30,6 @@ type gatewayBed struct {
 	t      *testing.T
 	client *kubetest.Client
 	ns     string
-	source *kube.Source
 	latest chan *snapshot.Snapshot
 	now    *snapshot.Snapshot
 }
