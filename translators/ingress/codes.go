@@ -4,7 +4,7 @@ import "github.com/chancery-gateway/chancery/snapshot"
 
 var (
 	codeClass = snapshot.NewCode("CH-INGRESS-001", "an Ingress of no class that is known",
-		"The Ingress names an IngressClass that is not there, so nobody knows whose it is, and it is not served.",
+		"The Ingress names an IngressClass that is not there, or none where none is the default, so nobody knows whose it is, and it is not served.",
 		"Create the IngressClass with controller getambassador.io/ingress-controller or chancery.dev/ingress-controller, or correct spec.ingressClassName.")
 	codeField = snapshot.NewCode("CH-INGRESS-002", "a field of an Ingress that cannot be read",
 		"The field is unknown, or its value has the wrong type. An unknown field has no effect; what cannot be read at all is not served.",

@@ -64,15 +64,34 @@ func (f *FrontEnd) isOurs(o *snapshot.Object, v *snapshot.View) bool {
 	return Ours(o, f.options.AmbassadorID, v)
 }
 
-// unknownClass returns what there is to say about an Ingress whose class is not there; nil about one of others. Where one namespace
-// is read there are no classes to be seen.
+// unknownClass returns what there is to say about an Ingress whose class is not there, or that has none and never was in a cluster
+// to be given one; nil about one of others. Where one namespace is read there are no classes to be seen.
 func (f *FrontEnd) unknownClass(o *snapshot.Object, v *snapshot.View) *ir.Fragments {
-	name := className(o)
-	if name == "" || f.options.SingleNamespace || !isFor(o, f.options.AmbassadorID) || v.Get(KindClass, "", name) != nil {
+	if f.options.SingleNamespace || !isFor(o, f.options.AmbassadorID) {
 		return nil
 	}
-	return &ir.Fragments{Diagnostics: []snapshot.Diagnostic{o.About(snapshot.Warning, codeClass, "spec.ingressClassName",
-		fmt.Sprintf("there is no IngressClass %q, so the Ingress is not served", name), "create it, or correct the name")}}
+	name := className(o)
+	message, help := fmt.Sprintf("there is no IngressClass %q, so the Ingress is not served", name), "create it, or correct the name"
+	if name == "" {
+		if _, annotated := o.Annotations[classAnnotation]; annotated || o.UID != "" || hasDefaultClass(v) {
+			return nil
+		}
+		message = "no class is named, and no IngressClass is the default one, so the Ingress is not served"
+		help = "name an IngressClass with controller chancery.dev/ingress-controller, or annotate one with " + defaultAnnotation + `: "true"`
+	} else if v.Get(KindClass, "", name) != nil {
+		return nil
+	}
+	return &ir.Fragments{Diagnostics: []snapshot.Diagnostic{o.About(snapshot.Warning, codeClass, "spec.ingressClassName", message, help)}}
+}
+
+// hasDefaultClass reports whether the API server would give a class to an Ingress that names none.
+func hasDefaultClass(v *snapshot.View) bool {
+	for c := range v.List(KindClass) {
+		if c.Annotations[defaultAnnotation] == "true" {
+			return true
+		}
+	}
+	return false
 }
 
 // lowering is the work on one Ingress.
