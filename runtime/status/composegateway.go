@@ -166,7 +166,7 @@ func (c composer) addresses() []any {
 			}
 		}
 	}
-	return out
+	return out[:min(len(out), room["addresses"])]
 }
 
 // parents returns a route's parents or a policy's ancestors: those of others as they are, ours as they are to be.
@@ -219,8 +219,12 @@ func (c composer) parents(before map[string]any, field, refField string) []any {
 			out = append(out, now)
 		}
 	}
-	return out
+	return out[:min(len(out), room[field])] // what was there stands before what is new
 }
+
+// room is how many entries the API server takes in a list of a status, which it else refuses as a whole. Source: Gateway API,
+// PolicyStatus.ancestors, RouteStatus.parents, GatewayStatus.addresses.
+var room = map[string]int{"ancestors": 16, "parents": 32, "addresses": 16}
 
 // answered returns the conditions of a route or policy with what was heard of Envoy.
 func (c composer) answered(want []ir.Condition) []ir.Condition {
