@@ -3,6 +3,7 @@ package gatewayapi
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -59,11 +60,14 @@ func (l *lowering) httpMatch(path string, from *gw.HTTPRouteMatch) *matched {
 	default:
 		c.fail(".path.type", fmt.Sprintf("unknown type %q", kind), "Exact, PathPrefix or RegularExpression")
 	}
-	if kind != gw.PathMatchRegularExpression && (!strings.HasPrefix(text, "/") || strings.ContainsAny(text, "?#") || emissary.CheckHeaderText(text) != nil) {
-		c.fail(".path.value", fmt.Sprintf("%q is no path", text), "a path begins with \"/\" and has no query")
+	if kind != gw.PathMatchRegularExpression && !properPath(text) {
+		c.fail(".path.value", fmt.Sprintf("%q is no path", text), "\"/\" and the characters of a path, others escaped; no query, empty element, dot element or escaped \"/\"")
 	}
 	m.rank[1] = uint32(len(text))
 	if from.Method != nil {
+		if !slices.Contains(methods, *from.Method) {
+			c.fail(".method", fmt.Sprintf("%q is no method", *from.Method), "GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, TRACE or PATCH")
+		}
 		m.rank[2] = 1
 		m.match.Headers = append(m.match.Headers, ir.ValueMatch{Name: ":method", Kind: ir.ValueExact, Value: string(*from.Method)})
 	}
@@ -80,6 +84,9 @@ func (l *lowering) httpMatch(path string, from *gw.HTTPRouteMatch) *matched {
 		if slices.ContainsFunc(m.match.Query, func(o ir.ValueMatch) bool { return o.Name == v.Name }) {
 			continue // the first of a name counts
 		}
+		if v.Name != "" && emissary.CheckMatchName(v.Name) != nil {
+			c.fail(at+".name", fmt.Sprintf("%q is no name that a query parameter can be matched by", v.Name), "letters, digits and some signs, as in names of headers")
+		}
 		c.value(at, &v, string(value(q.Type, gw.QueryParamMatchExact)))
 		if v.Kind == ir.ValueExact {
 			exact++
@@ -92,6 +99,23 @@ func (l *lowering) httpMatch(path string, from *gw.HTTPRouteMatch) *matched {
 		return nil
 	}
 	return m
+}
+
+// methods are those that a match can ask for (Gateway API: HTTPMethod).
+var methods = []gw.HTTPMethod{
+	gw.HTTPMethodGet, gw.HTTPMethodHead, gw.HTTPMethodPost, gw.HTTPMethodPut, gw.HTTPMethodDelete, gw.HTTPMethodConnect, gw.HTTPMethodOptions,
+	gw.HTTPMethodTrace, gw.HTTPMethodPatch,
+}
+
+// pathText has the characters of a path (RFC 3986, 3.3: pchar and "/").
+var pathText = regexp.MustCompile(`^/(?:[-A-Za-z0-9/._~!$&'()*+,;=:@]|%[0-9a-fA-F]{2})*$`)
+
+// properPath reports whether a path is one, by the API server's own rules (Gateway API: HTTPPathMatch).
+func properPath(text string) bool {
+	if !pathText.MatchString(text) || strings.HasSuffix(text, "/.") || strings.HasSuffix(text, "/..") {
+		return false
+	}
+	return !slices.ContainsFunc([]string{"//", "/./", "/../", "%2f", "%2F"}, func(part string) bool { return strings.Contains(text, part) })
 }
 
 // condition is a header to compare, of a route of either kind.
