@@ -88,7 +88,11 @@ right. Where an Envoy binary is found, Envoy is asked for its verdict too (--env
 				return failure("writing diagnostics: %w", err)
 			}
 			if format == "text" {
-				fmt.Fprintf(a.err, "%s in %s\n", report.Summary(found), report.Count(r.Counts.Objects, "object"))
+				read := 0
+				for _, k := range r.Snapshot.Kinds() {
+					read += r.Snapshot.Len(k)
+				}
+				fmt.Fprintf(a.err, "%s; %s read\n", report.Summary(found), report.Count(read, "object"))
 			}
 			if err := t.finish(a, timed); err != nil {
 				return failure("writing timings: %w", err)

@@ -97,8 +97,8 @@ func TestExitCodes(t *testing.T) {
 		{"unknown flag", []string{"check", "--frob", good}, 2, "", "unknown flag: --frob; see \"chancery check --help\""},
 		{"bad setting", []string{"check", "--health-port", "x", good}, 2, "", `flag --health-port: setting "health-port": "x" is no whole number`},
 
-		{"check good", []string{"check", "--envoy", "none", good}, 0, "", "no findings in"},
-		{"check bad", []string{"check", "--envoy", "none", bad}, 1, "Mapping/default/broken", "1 error in"},
+		{"check good", []string{"check", "--envoy", "none", good}, 0, "", "no findings; "},
+		{"check bad", []string{"check", "--envoy", "none", bad}, 1, "Mapping/default/broken", "1 error; "},
 		{"check no path", []string{"check"}, 2, "", "check needs at least one PATH"},
 		{"check missing path", []string{"check", "--envoy", "none", "/no/such"}, 2, "", "/no/such"},
 		{"check format", []string{"check", "--format", "xml", good}, 2, "", `--format "xml" is not known`},

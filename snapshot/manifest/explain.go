@@ -41,7 +41,7 @@ func (f *full) syntax(err error) *problem {
 			break
 		}
 	}
-	if f.text[0] == '\t' || strings.Contains(text, "cannot start any token") {
+	if f.text[0] == '\t' || strings.Contains(text, "cannot start any token") || strings.Contains(text, "found a tab character") {
 		if at := f.find(tabbed); tabbed(f.line(at)) {
 			p.line, p.message, p.help = at, "the line is indented with a tab", "YAML is indented with spaces"
 		}
@@ -76,6 +76,7 @@ var explanations = []struct{ contains, help string }{
 	{"could not find expected ':'", "a key needs ': ' and a value"},
 	{"unexpected end of stream", "a quote or bracket is not closed"},
 	{"did not find expected ',' or", "a bracket is not closed, or a comma is missing"},
+	{"did not find expected node content", "a value is missing, or a bracket is not closed"},
 	{"cannot start any token", "text that starts with this character needs quotes"},
 	{"unknown anchor", "define the anchor (&name) in the same document, before it is used"},
 	{"unknown escape character", `in "double quotes" a backslash is written \\; 'single quotes' take it as it is`},

@@ -209,6 +209,23 @@ func TestDepth(t *testing.T) {
 	}
 }
 
+// TestBrokenYAMLIsExplained: the parser's words alone help nobody.
+func TestBrokenYAMLIsExplained(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: [\n":              "a value is missing, or a bracket is not closed",
+		"a: 1\n\tb: 2\n":      "YAML is indented with spaces",
+		"\ta: 1\n":            "YAML is indented with spaces",
+		"a: {b: 1\nc: 2\n":    "a bracket is not closed, or a comma is missing",
+		"a:\n  b: 1\n c: 2\n": "check the indentation and the quotes of this line and the one before",
+		"a: b: c\n":           "a value with ': ' in it needs quotes; else the indentation is wrong",
+	} {
+		docs := Documents("f", []byte(text))
+		if len(docs) != 1 || docs[0].Err == nil || docs[0].Err.Help != want {
+			t.Errorf("%q: %s%+v, want help %q", text, show(docs), docs, want)
+		}
+	}
+}
+
 func TestFailuresAreBounded(t *testing.T) {
 	docs := Documents("f", []byte(strings.Repeat("---\na: b: c\n", 5000)))
 	if last := docs[len(docs)-1]; len(docs) != maxFailures+1 || last.Err == nil || last.Err.Code != TooBig {
