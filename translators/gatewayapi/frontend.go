@@ -92,6 +92,8 @@ type lowering struct {
 	refs []ir.Origin
 	// resolved is a route's condition ResolvedRefs, invalid what is wrong with some of its rules.
 	resolved, invalid verdict
+	// names are those of listeners' certificates.
+	names map[*listenerPlan][]string
 }
 
 // report tells a thing once, however many parents it concerns.

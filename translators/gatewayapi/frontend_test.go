@@ -1,7 +1,14 @@
 package gatewayapi
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"net/netip"
 	"slices"
 	"strings"
@@ -178,6 +185,71 @@ func TestAddressesOfTheRange(t *testing.T) {
 			t.Errorf("%s: %q with the addresses %v", name, g.usable.reason, g.addresses)
 		}
 	}
+}
+
+// TestCertificatesOfManyListeners: listeners are compared by the names of their certificates, which costs one reading of each
+// certificate, not one for each pair of listeners; and a reference that cannot be followed hides the certificate from nobody.
+func TestCertificatesOfManyListeners(t *testing.T) {
+	f := New(emissary.New(emissary.Options{}), Options{})
+	objects := []*snapshot.Object{
+		object(t, `{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": {"name": "gc"}, "spec": {"controllerName": "chancery.dev/gateway-controller"}}`),
+		gatewayObject(t, "Gateway", "a", "g", `"gatewayClassName": "gc", "allowedListeners": {"namespaces": {"from": "Same"}}, "listeners": [{"name": "odd", "port": 443, "protocol": "HTTPS", "hostname": "odd.example.com", "tls": {"certificateRefs": [{"kind": "ConfigMap", "name": "c0"}]}}]`),
+	}
+	const sets, each = 12, 8
+	for i := range sets {
+		cert, key := pair(t, fmt.Sprintf("s%d.example.com", i))
+		objects = append(objects, object(t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "c%d", "namespace": "a"}, "type": "kubernetes.io/tls", "data": {"tls.crt": %q, "tls.key": %q}}`, i, cert, key)))
+		var listeners []string
+		for j := range each {
+			listeners = append(listeners, fmt.Sprintf(`{"name": "l%d", "port": %d, "protocol": "HTTPS", "hostname": "l%d-%d.example.org", "tls": {"certificateRefs": [{"name": "c%d"}]}}`, j, 443+j, i, j, i))
+		}
+		objects = append(objects, gatewayObject(t, "ListenerSet", "a", fmt.Sprintf("s%d", i), `"parentRef": {"name": "g"}, "listeners": [`+strings.Join(listeners, ", ")+`]`))
+	}
+	cert, key := pair(t, "S0.example.com") // for a name of another's, in capitals
+	objects = append(objects, object(t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "same", "namespace": "a"}, "type": "kubernetes.io/tls", "data": {"tls.crt": %q, "tls.key": %q}}`, cert, key)),
+		gatewayObject(t, "ListenerSet", "a", "same", `"parentRef": {"name": "g"}, "listeners": [{"name": "x", "port": 443, "protocol": "HTTPS", "hostname": "same.example.org", "tls": {"certificateRefs": [{"name": "same"}]}}]`))
+	s := snapshot.Empty().Derive(objects, nil, nil)
+	overlapping := map[string]bool{}
+	for _, o := range objects {
+		if o.Kind != "ListenerSet" && o.Kind != "Gateway" {
+			continue
+		}
+		for _, l := range f.Lower(o, snapshot.NewView(s)).Status.Listeners {
+			for _, c := range l.Conditions {
+				if c.Type == "OverlappingTLSConfig" {
+					overlapping[o.Name+"/"+l.Name] = c.Reason == "OverlappingCertificates"
+				}
+			}
+		}
+	}
+	if len(overlapping) != 2 || !overlapping["s0/l0"] || !overlapping["same/x"] {
+		t.Errorf("certificates overlap at %v", overlapping)
+	}
+	if n := len(f.plan(snapshot.NewView(s)).names); n != sets+1 {
+		t.Errorf("%d certificates are known by their names, there are %d", n, sets+1)
+	}
+}
+
+// pair makes a certificate for a name, and its key, in the form that a Secret has them.
+func pair(t testing.TB, name string) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0)}
+	signed, err := x509.CreateCertificate(rand.Reader, from, from, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	coded, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(kind string, b []byte) string {
+		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}))
+	}
+	return text("CERTIFICATE", signed), text("PRIVATE KEY", coded)
 }
 
 func TestOursByAnnotation(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
@@ -55,7 +56,7 @@ func (g *gatewayPlan) beside(p *listenerPlan) []*listenerPlan {
 func (l *lowering) sharesNames(a, b *listenerPlan) bool {
 	for _, x := range l.certificateNames(a) {
 		for _, y := range l.certificateNames(b) {
-			if meet(strings.ToLower(x), strings.ToLower(y)) != "" {
+			if meet(x, y) != "" {
 				return true
 			}
 		}
@@ -65,16 +66,43 @@ func (l *lowering) sharesNames(a, b *listenerPlan) bool {
 
 // certificateNames are the DNS names of a listener's certificates.
 func (l *lowering) certificateNames(p *listenerPlan) []string {
+	if have, is := l.names[p]; is {
+		return have
+	}
 	var out []string
-	if p.spec.TLS == nil {
+	if p.spec.TLS != nil {
+		w := l.f.plan(l.v)
+		for i := range p.spec.TLS.CertificateRefs {
+			out = append(out, w.secretNames(l, p.of, &p.spec.TLS.CertificateRefs[i])...)
+		}
+	}
+	if l.names == nil {
+		l.names = map[*listenerPlan][]string{}
+	}
+	l.names[p] = out
+	return out
+}
+
+// secretNames are the DNS names, in lower case, of a certificate that the object names, nil where it cannot be used. It is read once
+// for all listeners: each looks at those of all others.
+func (w *world) secretNames(l *lowering, of *snapshot.Object, ref *gw.SecretObjectReference) []string {
+	to := secretRef(of, ref)
+	o := l.v.Get(to.GroupKind(), to.Namespace, to.Name)
+	if o == nil || value(ref.Group, "") != "" || value(ref.Kind, "Secret") != "Secret" || !granted(l.v, of, to) {
 		return nil
 	}
-	quiet := *l
-	quiet.out = &ir.Fragments{}
-	for i := range p.spec.TLS.CertificateRefs {
-		if c, reason, _ := quiet.certificate(p.of, "", &p.spec.TLS.CertificateRefs[i]); reason == "" {
-			out = append(out, c.Names...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out, is := w.names[o]
+	if !is {
+		quiet := *l
+		quiet.out = &ir.Fragments{}
+		if c, reason, _ := quiet.certificate(of, "", ref); reason == "" {
+			for _, n := range c.Names {
+				out = append(out, strings.ToLower(n))
+			}
 		}
+		w.names[o] = out
 	}
 	return out
 }

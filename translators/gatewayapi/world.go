@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -20,6 +21,10 @@ type world struct {
 	seen     []*snapshot.Object
 	gateways map[snapshot.Ref]*gatewayPlan
 	sets     map[snapshot.Ref]*setPlan
+
+	mu sync.Mutex
+	// names are those of certificates, by Secret.
+	names map[*snapshot.Object][]string
 }
 
 // gatewayPlan is one Gateway of ours.
@@ -73,7 +78,7 @@ func listenerPlans(o *snapshot.Object, listeners []gw.Listener) []*listenerPlan 
 
 // plan returns the world as the view shows it, which is made anew only when something in it has changed.
 func (f *FrontEnd) plan(v *snapshot.View) *world {
-	w := &world{gateways: map[snapshot.Ref]*gatewayPlan{}, sets: map[snapshot.Ref]*setPlan{}}
+	w := &world{gateways: map[snapshot.Ref]*gatewayPlan{}, sets: map[snapshot.Ref]*setPlan{}, names: map[*snapshot.Object][]string{}}
 	var gateways, sets []*snapshot.Object
 	collect := func(k snapshot.GroupKind, take func(*snapshot.Object) bool) (out []*snapshot.Object) {
 		for o := range v.List(k) {
