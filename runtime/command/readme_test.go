@@ -7,35 +7,44 @@ import (
 	"testing"
 )
 
-// TestReadme does with README.md's first manifest what stands below it: nothing is wrong with it, and its request arrives.
+// TestReadme does with README.md's manifests what stands below them: nothing is wrong with them, and their requests arrive.
 func TestReadme(t *testing.T) {
+	for _, c := range []struct {
+		title, file, until, backend string
+		commands                    int
+	}{
+		{"A first manifest", "hello.yaml", "\nA Listener", "127.0.0.1:9000", 3},
+		{"Gateway API and Ingresses", "cart.yaml", "\nA Gateway", "k8s/shop/cart/80", 3},
+	} {
+		t.Run(c.title, func(t *testing.T) { testReadme(t, c.title, c.file, c.until, c.backend, c.commands) })
+	}
+}
+
+func testReadme(t *testing.T, title, file, until, backend string, want int) {
 	quiet(t)
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(text), "\n## A first manifest\n")
+	_, section, _ := strings.Cut(string(text), "\n## "+title+"\n")
 	section, _, found := strings.Cut(section, "\n## ")
 	if !found {
-		t.Fatal("there is no section on a first manifest")
+		t.Fatal("there is no such section")
 	}
-	block, steps, _ := strings.Cut(section, "\nA Listener")
+	block, steps, _ := strings.Cut(section, until)
 	t.Chdir(t.TempDir())
-	write := func(name, indented string) {
-		if err := os.WriteFile(name, []byte(strings.ReplaceAll(indented, "\n    ", "\n")), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(block, "\n    ", "\n")), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	write("hello.yaml", block)
 	commands := regexp.MustCompile(`(?m)^    bin/chancery ((check|compile|explain) [^#\n]*)`).FindAllStringSubmatch(steps, -1)
 	for _, c := range commands {
 		code, out, errs := call(t, "", strings.Fields(c[1])...)
-		if code != exitFine || c[2] == "explain" && !strings.Contains(out, "127.0.0.1:9000") || c[2] == "check" && !strings.Contains(errs, "no findings") {
+		if code != exitFine || c[2] == "explain" && !strings.Contains(out, backend) || c[2] == "check" && !strings.Contains(errs, "no findings") {
 			t.Errorf("%s ends with %d\n%s%s", c[1], code, out, errs)
 		}
 	}
-	if len(commands) != 3 {
-		t.Errorf("%d commands, want one each of check, compile and explain", len(commands))
+	if len(commands) != want {
+		t.Errorf("%d commands, want %d", len(commands), want)
 	}
 }
 
