@@ -67,7 +67,7 @@ func (l *lowering) filters(g *snapshot.Object, path string, list []gw.HTTPRouteF
 				continue
 			}
 			if why := checkRedirect(e.redirect); why != "" {
-				refuse(codeValue, gw.RouteReasonUnsupportedValue, ".requestRedirect", why, "")
+				refuse(codeValue, gw.RouteReasonUnsupportedValue, ".requestRedirect", why, "scheme http or https, statusCode 301, 302, 303, 307 or 308")
 			}
 		case gw.HTTPRouteFilterURLRewrite:
 			if e.rewrite = f.URLRewrite; e.rewrite == nil {
