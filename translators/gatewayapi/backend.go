@@ -20,6 +20,7 @@ const (
 	speaksHTTP protocol = iota
 	speaksGRPC
 	speaksTCP
+	speaksTLS // the client itself, through to the backend
 )
 
 // Protocols that a Service's port can name (Kubernetes documentation, "Application protocol"; Gateway API, GEP-1911).
@@ -72,12 +73,15 @@ func (l *lowering) backend(g *snapshot.Object, path string, ref *gw.BackendObjec
 		return refuse(gw.RouteReasonBackendNotFound, fmt.Sprintf("Service %s/%s has no port %d", to.Namespace, to.Name, *ref.Port), "it has "+portsOf(s)+"; requests to it fail")
 	}
 	port := &s.Ports[i]
-	if port.AppProtocol == appH2C && speaks == speaksTCP || port.AppProtocol == appWSS && speaks == speaksGRPC || port.AppProtocol == appWS && speaks == speaksGRPC {
+	if port.AppProtocol == appH2C && (speaks == speaksTCP || speaks == speaksTLS) || port.AppProtocol == appWSS && speaks == speaksGRPC || port.AppProtocol == appWS && speaks == speaksGRPC {
 		return refuse(gw.RouteReasonUnsupportedProtocol, fmt.Sprintf("port %d of Service %s/%s speaks %s", *ref.Port, to.Namespace, to.Name, port.AppProtocol), "name another port, or correct the Service's appProtocol")
 	}
-	tls, closed := l.backendTLS(g, path, o, port)
-	if closed {
-		return ""
+	var tls *ir.UpstreamTLS
+	if speaks != speaksTLS { // in which a second TLS would be wrapped
+		var closed bool
+		if tls, closed = l.backendTLS(g, path, o, port); closed {
+			return ""
+		}
 	}
 	return l.cluster(to, port, tls, speaks == speaksGRPC || speaks == speaksHTTP && port.AppProtocol == appH2C)
 }

@@ -148,44 +148,63 @@ func (l *lowering) policyTLS(spec *gw.BackendTLSPolicySpec) (tls *ir.UpstreamTLS
 // backendTLSPolicy says what became of a policy at each Gateway on which a route leads to one of its targets.
 func (l *lowering) backendTLSPolicy(spec *gw.BackendTLSPolicySpec) bool {
 	_, _, resolved, accepted := l.policyTLS(spec)
-	ours := false
-	var parents []ir.ParentStatus
+	type ancestor struct {
+		gateway  *gatewayPlan
+		accepted verdict
+	}
+	var all []*ancestor
 	for i, t := range spec.TargetRefs {
+		at := fmt.Sprintf("spec.targetRefs[%d]", i)
 		if t.Group != "" || t.Kind != "Service" {
-			l.fail(codePolicy, fmt.Sprintf("spec.targetRefs[%d]", i), fmt.Sprintf("targets of kind %s are not supported", t.Kind), "a Service")
+			l.fail(codePolicy, at, fmt.Sprintf("targets of kind %s are not supported", t.Kind), "a Service")
 			continue
 		}
 		service := l.v.Get(snapshot.KindService, l.o.Namespace, string(t.Name))
 		if service == nil {
-			l.warn(codePolicy, fmt.Sprintf("spec.targetRefs[%d]", i), fmt.Sprintf("there is no Service %s/%s", l.o.Namespace, t.Name), "")
+			l.warn(codePolicy, at, fmt.Sprintf("there is no Service %s/%s", l.o.Namespace, t.Name), "")
 			continue
 		}
 		section := string(value(t.SectionName, ""))
 		verdict := accepted
+		if section != "" && !hasPort(service, section) {
+			verdict.object(string(gw.PolicyReasonTargetNotFound), fmt.Sprintf("no port of Service %s/%s is named %q", service.Namespace, service.Name, section))
+			l.warn(codePolicy, at+".sectionName", verdict.message, "the name of a port")
+		}
 		if by := l.rival(service, section); by != nil {
-			verdict.object(string(gw.PolicyReasonConflicted), fmt.Sprintf("BackendTLSPolicy %s/%s has the same target already", by.Namespace, by.Name))
-			l.fail(codePolicy, fmt.Sprintf("spec.targetRefs[%d]", i), verdict.message, "remove one of both")
+			verdict.object(string(gw.PolicyReasonConflicted), fmt.Sprintf("BackendTLSPolicy %s/%s has the target %s already", by.Namespace, by.Name, strings.TrimSuffix(service.Name+" "+section, " ")))
+			l.fail(codePolicy, at, verdict.message, "remove one of both")
 		}
 		for _, g := range l.ancestors(service) {
-			ours = true
-			if slices.ContainsFunc(parents, func(p ir.ParentStatus) bool { return p.Parent.Ref() == g.object.Ref }) {
-				continue
+			k := slices.IndexFunc(all, func(a *ancestor) bool { return a.gateway == g })
+			if k < 0 {
+				all = append(all, &ancestor{g, verdict})
+			} else if all[k].accepted.stands() { // whatever the order of targets
+				all[k].accepted = verdict
 			}
-			parents = append(parents, ir.ParentStatus{
-				Parent:     ir.ParentRef{Group: g.object.Group, Kind: g.object.Kind, Namespace: g.object.Namespace, Name: g.object.Name},
-				Controller: g.controller,
-				Conditions: []ir.Condition{
-					verdict.condition(string(gw.PolicyConditionAccepted), string(gw.PolicyReasonAccepted), "the policy is in effect"),
-					resolved.condition(string(gw.BackendTLSPolicyConditionResolvedRefs), string(gw.BackendTLSPolicyReasonResolvedRefs), "all references are usable"),
-				},
-			})
 		}
 	}
-	if ours {
-		slices.SortFunc(parents, func(a, b ir.ParentStatus) int { return a.Parent.Ref().Compare(b.Parent.Ref()) })
-		l.status().Parents = parents
+	if len(all) == 0 {
+		return false
 	}
-	return ours
+	slices.SortFunc(all, func(a, b *ancestor) int { return a.gateway.object.Compare(b.gateway.object.Ref) })
+	s := l.status()
+	for _, a := range all {
+		o := a.gateway.object
+		s.Parents = append(s.Parents, ir.ParentStatus{
+			Parent:     ir.ParentRef{Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name},
+			Controller: a.gateway.controller,
+			Conditions: []ir.Condition{
+				a.accepted.condition(string(gw.PolicyConditionAccepted), string(gw.PolicyReasonAccepted), "the policy is in effect"),
+				resolved.condition(string(gw.BackendTLSPolicyConditionResolvedRefs), string(gw.BackendTLSPolicyReasonResolvedRefs), "all references are usable"),
+			},
+		})
+	}
+	return true
+}
+
+func hasPort(service *snapshot.Object, name string) bool {
+	s, ok := service.Spec.(*snapshot.Service)
+	return ok && slices.ContainsFunc(s.Ports, func(p snapshot.ServicePort) bool { return p.Name == name })
 }
 
 // rival returns an older policy with the very same target.
@@ -221,30 +240,72 @@ func (l *lowering) ancestors(service *snapshot.Object) []*gatewayPlan {
 			}
 		}
 	}
-	leads := func(o *snapshot.Object, b *gw.BackendObjectReference) bool {
-		return value(b.Group, "") == "" && value(b.Kind, "Service") == "Service" && string(b.Name) == service.Name &&
-			string(value(b.Namespace, gw.Namespace(o.Namespace))) == service.Namespace
-	}
-	for o := range l.v.List(api.KindHTTPRoute) {
-		if spec, ok := o.Spec.(*gw.HTTPRouteSpec); ok && slices.ContainsFunc(spec.Rules, func(r gw.HTTPRouteRule) bool {
-			return slices.ContainsFunc(r.BackendRefs, func(b gw.HTTPBackendRef) bool { return leads(o, &b.BackendObjectReference) })
-		}) {
-			note(o, spec.ParentRefs)
-		}
-	}
-	for o := range l.v.List(api.KindGRPCRoute) {
-		if spec, ok := o.Spec.(*gw.GRPCRouteSpec); ok && slices.ContainsFunc(spec.Rules, func(r gw.GRPCRouteRule) bool {
-			return slices.ContainsFunc(r.BackendRefs, func(b gw.GRPCBackendRef) bool { return leads(o, &b.BackendObjectReference) })
-		}) {
-			note(o, spec.ParentRefs)
-		}
-	}
-	for o := range l.v.List(api.KindTLSRoute) {
-		if spec, ok := o.Spec.(*gw.TLSRouteSpec); ok && slices.ContainsFunc(spec.Rules, func(r gw.TLSRouteRule) bool {
-			return slices.ContainsFunc(r.BackendRefs, func(b gw.BackendRef) bool { return leads(o, &b.BackendObjectReference) })
-		}) {
-			note(o, spec.ParentRefs)
+	for _, kind := range routeKinds {
+		for o := range l.v.List(kind) {
+			parents, backends := named(o.Spec)
+			if slices.ContainsFunc(backends, func(b *gw.BackendObjectReference) bool {
+				return value(b.Group, "") == "" && value(b.Kind, "Service") == "Service" && string(b.Name) == service.Name &&
+					string(value(b.Namespace, gw.Namespace(o.Namespace))) == service.Namespace
+			}) {
+				note(o, parents)
+			}
 		}
 	}
 	return out
+}
+
+// routeKinds are the kinds of routes that lead to backends.
+var routeKinds = []snapshot.GroupKind{api.KindHTTPRoute, api.KindGRPCRoute, api.KindTLSRoute, api.KindTCPRoute}
+
+// named are the parents and backends that a route names, those that are given copies among them.
+func named(route any) (parents []gw.ParentReference, backends []*gw.BackendObjectReference) {
+	mirrors := func(m *gw.HTTPRequestMirrorFilter) {
+		if m != nil {
+			backends = append(backends, &m.BackendRef)
+		}
+	}
+	plain := func(refs []gw.BackendRef) {
+		for i := range refs {
+			backends = append(backends, &refs[i].BackendObjectReference)
+		}
+	}
+	switch spec := route.(type) {
+	case *gw.HTTPRouteSpec:
+		for _, r := range spec.Rules {
+			for _, f := range r.Filters {
+				mirrors(f.RequestMirror)
+			}
+			for i := range r.BackendRefs {
+				backends = append(backends, &r.BackendRefs[i].BackendObjectReference)
+				for _, f := range r.BackendRefs[i].Filters {
+					mirrors(f.RequestMirror)
+				}
+			}
+		}
+		return spec.ParentRefs, backends
+	case *gw.GRPCRouteSpec:
+		for _, r := range spec.Rules {
+			for _, f := range r.Filters {
+				mirrors(f.RequestMirror)
+			}
+			for i := range r.BackendRefs {
+				backends = append(backends, &r.BackendRefs[i].BackendObjectReference)
+				for _, f := range r.BackendRefs[i].Filters {
+					mirrors(f.RequestMirror)
+				}
+			}
+		}
+		return spec.ParentRefs, backends
+	case *gw.TLSRouteSpec:
+		for _, r := range spec.Rules {
+			plain(r.BackendRefs)
+		}
+		return spec.ParentRefs, backends
+	case *gw.TCPRouteSpec:
+		for _, r := range spec.Rules {
+			plain(r.BackendRefs)
+		}
+		return spec.ParentRefs, backends
+	}
+	return nil, nil
 }

@@ -52,7 +52,11 @@ func (l *lowering) streams(at []*attachment, rules [][]gw.BackendRef) {
 		l.warn(codeUnsupported, fmt.Sprintf("spec.rules[%d]", i), "without effect: the first rule takes every connection", "keep one rule")
 	}
 	for _, a := range at {
-		clusters := l.shares(a.gateway, rules)
+		speaks := speaksTCP
+		if a.spec.Protocol == gw.TLSProtocolType && a.spec.TLS != nil && value(a.spec.TLS.Mode, gw.TLSModeTerminate) == gw.TLSModePassthrough {
+			speaks = speaksTLS
+		}
+		clusters := l.shares(a.gateway, rules, speaks)
 		for _, name := range a.names {
 			f := &ir.TCPRouteFragment{Origin: l.o, Section: a.section(), Order: orderKey(name, &rank{}, l.o), Clusters: clusters}
 			if a.spec.Protocol == gw.TLSProtocolType {
@@ -65,7 +69,7 @@ func (l *lowering) streams(at []*attachment, rules [][]gw.BackendRef) {
 }
 
 // shares are the targets of the first rule. The share of those that cannot be used is closed.
-func (l *lowering) shares(g *snapshot.Object, rules [][]gw.BackendRef) []ir.WeightedCluster {
+func (l *lowering) shares(g *snapshot.Object, rules [][]gw.BackendRef, speaks protocol) []ir.WeightedCluster {
 	var out []ir.WeightedCluster
 	lost := uint32(0)
 	if len(rules) > 0 {
@@ -73,7 +77,7 @@ func (l *lowering) shares(g *snapshot.Object, rules [][]gw.BackendRef) []ir.Weig
 			at := fmt.Sprintf("spec.rules[0].backendRefs[%d]", i)
 			b := &rules[0][i]
 			weight := value(b.Weight, 1)
-			cluster := l.backend(g, at, &b.BackendObjectReference, speaksTCP)
+			cluster := l.backend(g, at, &b.BackendObjectReference, speaks)
 			if weight < 0 || weight > 1_000_000 {
 				l.fail(codeValue, at+".weight", fmt.Sprintf("%d is no weight; the backend gets no connections", weight), "0 to 1000000")
 				continue
