@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	gw "sigs.k8s.io/gateway-api/apis/v1"
+
 	"github.com/chancery-gateway/chancery/runtime/supervisor"
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/translators"
@@ -88,13 +90,35 @@ func sharing(envoy int, r *translators.Result) []snapshot.Diagnostic {
 			if len(l.Origins) > 0 {
 				o := l.Origins[0]
 				if there := r.Snapshot.Get(o.GroupKind(), o.Namespace, o.Name); there != nil {
-					d = there.About(d.Severity, d.Code, "spec.port", d.Message, d.Help)
+					d = there.About(d.Severity, d.Code, portField(there, l.Port), d.Message, d.Help)
 				}
 			}
 			found = append(found, d)
 		}
 	}
 	return snapshot.SortDiagnostics(found)
+}
+
+// portField returns the field that names the port: that of a Listener or TCPMapping, or of the first listener of a Gateway or
+// ListenerSet that has it.
+func portField(o *snapshot.Object, port uint32) string {
+	var ports []gw.PortNumber
+	switch spec := o.Spec.(type) {
+	case *gw.GatewaySpec:
+		for _, l := range spec.Listeners {
+			ports = append(ports, l.Port)
+		}
+	case *gw.ListenerSetSpec:
+		for _, l := range spec.Listeners {
+			ports = append(ports, l.Port)
+		}
+	default:
+		return "spec.port"
+	}
+	if i := slices.Index(ports, gw.PortNumber(port)); i >= 0 {
+		return fmt.Sprintf("spec.listeners[%d].port", i)
+	}
+	return "spec.listeners"
 }
 
 // inodes returns the sockets that a process has open.
