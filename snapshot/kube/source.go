@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
@@ -40,7 +41,8 @@ type Options struct {
 	// Patience is how long a snapshot waits for Secrets that are mentioned in it for the first time; default 3 s. The first
 	// snapshot waits ten times as long: it must not close what an earlier run has served.
 	Patience time.Duration
-	// MinInterval is the least time between two snapshots; default 100 ms.
+	// MinInterval is the least time between two snapshots when changes keep coming; default 100 ms. A few changes after
+	// quiet do not wait for it.
 	MinInterval time.Duration
 	// Rescan is the time between two looks at which kinds there are, beside those that CustomResourceDefinitions cause;
 	// default 30 s.
@@ -102,8 +104,9 @@ func New(o Options) (*Source, error) {
 }
 
 // Run delivers a first snapshot once every kind has been listed, and another one each time that the cluster says
-// something else, until the context ends. The first change after quiet is delivered at once, later ones at most once per
-// MinInterval; changes of endpoints alone, which need no compile, after endpointInterval already. While the API server cannot be reached, nothing is delivered. The error is nil when the context ended.
+// something else, until the context ends. The first few changes after quiet are delivered at once, since what belongs
+// together comes one after another, later ones once per MinInterval; changes of endpoints alone, which need no compile, do
+// not wait for it. While the API server cannot be reached, nothing is delivered. The error is nil when the context ended.
 func (s *Source) Run(ctx context.Context, deliver func(*snapshot.Snapshot)) error {
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logr.FromSlogHandler(quiet{s.log.Handler()})))
 	defer s.running.Wait()
@@ -118,6 +121,7 @@ func (s *Source) Run(ctx context.Context, deliver func(*snapshot.Snapshot)) erro
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var delivered time.Time
+	pace := rate.NewLimiter(rate.Every(s.options.MinInterval), burst)
 	for first := true; ; {
 		select {
 		case <-ctx.Done():
@@ -125,11 +129,11 @@ func (s *Source) Run(ctx context.Context, deliver func(*snapshot.Snapshot)) erro
 		case <-s.wake:
 		case <-timer.C:
 		}
-		interval := s.options.MinInterval
-		if s.world.endpointsOnly() {
-			interval = min(interval, endpointInterval)
+		wait, endpointsOnly := time.Until(delivered.Add(leastInterval)), s.world.endpointsOnly()
+		if short := 1 - pace.Tokens(); short > 0 && !endpointsOnly {
+			wait = max(wait, time.Duration(short*float64(s.options.MinInterval)))
 		}
-		if wait := time.Until(delivered.Add(interval)); wait > 0 {
+		if wait > 0 {
 			timer.Reset(wait)
 			continue
 		}
@@ -146,14 +150,21 @@ func (s *Source) Run(ctx context.Context, deliver func(*snapshot.Snapshot)) erro
 		}
 		owed := s.owes()
 		if current, changed := s.world.snapshot(); changed || first || owed {
+			if !endpointsOnly {
+				pace.Allow()
+			}
 			deliver(current)
 			delivered, first = time.Now(), false
 		}
 	}
 }
 
-// endpointInterval is the least time between two snapshots of which the second has other endpoints only.
-const endpointInterval = 10 * time.Millisecond
+const (
+	// burst is how many snapshots after quiet do not wait for MinInterval.
+	burst = 5
+	// leastInterval is the least time between any two snapshots.
+	leastInterval = 10 * time.Millisecond
+)
 
 // settled reports whether every query has had its first answer.
 func (s *Source) settled() bool {
