@@ -110,6 +110,7 @@ func (l *lowering) hostTLS(h *ir.HostFragment, spec *api.HostSpec) {
 		contextName = spec.TLSContext.Name
 	}
 	if contextName != "" && spec.TLS != nil {
+		h.Demanding = true
 		l.close(h, codeHostContext, "spec.tls", "tls and tlsContext cannot stand together")
 		return
 	}
@@ -118,10 +119,12 @@ func (l *lowering) hostTLS(h *ir.HostFragment, spec *api.HostSpec) {
 	case contextName != "":
 		o, context, err := l.findContext(contextName)
 		if err != nil {
+			h.Demanding = true // for all that is known
 			l.close(h, codeHostContext, "spec.tlsContext.name", err.Error())
 			return
 		}
 		t = l.contextSettings(o, context)
+		h.Demanding = t.required != nil && *t.required
 		if !l.fits(h, spec, secret, &t, o, context) {
 			return
 		}
@@ -140,11 +143,13 @@ func (l *lowering) hostTLS(h *ir.HostFragment, spec *api.HostSpec) {
 		if o != nil && l.f.Owns(o) {
 			context := o.Spec.(*api.TLSContextSpec)
 			t = l.contextSettings(o, context)
+			h.Demanding = t.required != nil && *t.required
 			if !l.fits(h, spec, secret, &t, o, context) {
 				return
 			}
 		}
 	}
+	h.Demanding = t.required != nil && *t.required
 	l.terminate(h, spec, secret, &t)
 }
 

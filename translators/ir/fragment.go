@@ -165,6 +165,8 @@ type HostFragment struct {
 	// TLS terminates TLS for the host; nil for a clear-text host.
 	TLS      *DownstreamTLS
 	Insecure InsecureAction
+	// Demanding hosts ask clients for a certificate, or are closed for they cannot.
+	Demanding bool
 	// Closed says why the host must not be served (its certificate is unusable, say). A closed host keeps its name from
 	// wider hosts and answers 503: it fails closed.
 	Closed string

@@ -60,6 +60,9 @@ var (
 	codeKindsMeet = snapshot.NewCode("CH-LINK-016", "host name with routes of two kinds",
 		"An HTTPRoute and a GRPCRoute at one listener have a host name in common; the older route stands.",
 		"Give them different hostnames, or attach them to different listeners.")
+	codeClientCertificate = snapshot.NewCode("CH-LINK-021", "a client certificate is asked for",
+		"A Host of another namespace takes this name by a wildcard and asks its clients for a certificate. A certificate in the tls of an Ingress would make a way round that, for all Ingresses with rules for the name; it is left out, and the Host serves the rules.",
+		"Remove the name from tls, or have whoever owns the Host make one for the name.")
 )
 
 // hostField is the field to blame for where a route attaches.

@@ -252,16 +252,26 @@ func (l *Linker) attachListener(t *topology, lf *ir.ListenerFragment, attached [
 func (l *Linker) settleHosts(t *topology, lf *ir.ListenerFragment, hosts []*ir.HostFragment, bound map[*ir.HostFragment]bool) []*ir.HostFragment {
 	var attached []*ir.HostFragment
 	claims := map[string][]*ir.HostFragment{}
+	named := map[string][]*ir.HostFragment{} // Hosts, by server name
 	for _, h := range hosts {
 		if bindingTakes(lf.Hosts, h) {
 			bound[h] = true
 			attached = append(attached, h)
 			claims[h.Domain] = append(claims[h.Domain], h)
+			if !h.Shared && !h.Synthesized && h.Origin != nil {
+				named[h.SNI] = append(named[h.SNI], h)
+			}
 		}
 	}
 	out := attached[:0:0]
 	for _, h := range attached {
 		claim := claims[h.Domain]
+		if d := demanding(h, named); d != nil {
+			t.findings = append(t.findings, h.Origin.About(snapshot.Error, codeClientCertificate, cmp.Or(h.At, "spec.hostname"),
+				fmt.Sprintf("%s asks clients of %q for a certificate on listener %s, so %q is served by it alone", nameOf(d.Origin), d.Domain, lf.Name, h.Domain),
+				"remove the name from tls, or have a Host for the name beside the other Host"))
+			continue
+		}
 		if len(claim) == 1 {
 			out = append(out, h)
 			continue
@@ -277,6 +287,37 @@ func (l *Linker) settleHosts(t *topology, lf *ir.ListenerFragment, hosts []*ir.H
 		}
 	}
 	return out
+}
+
+// demanding returns the Host of another namespace that takes the names of a shared host and asks their clients for a certificate: the
+// narrowest one decides. nil for none. Routes of all namespaces are on a shared host, whose certificate is anybody's: it would let
+// clients pass without.
+func demanding(h *ir.HostFragment, named map[string][]*ir.HostFragment) *ir.HostFragment {
+	if !h.Shared || h.Origin == nil {
+		return nil
+	}
+	for name := h.SNI; name != ""; name = wider(name) {
+		for _, o := range named[name] {
+			if o.Demanding && o.Origin.Namespace != h.Origin.Namespace && o.Domain != h.Domain {
+				return o
+			}
+		}
+		if len(named[name]) > 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// wider returns the next wider wildcard that covers a name, "" for none.
+func wider(name string) string {
+	if name == "*" {
+		return ""
+	}
+	if _, rest, more := strings.Cut(strings.TrimPrefix(name, "*."), "."); more {
+		return "*." + rest
+	}
+	return "*"
 }
 
 // sameClaim reports whether two shared claims to one name differ in nothing but in who makes them.
