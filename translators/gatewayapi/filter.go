@@ -88,6 +88,10 @@ func (l *lowering) filters(g *snapshot.Object, path string, list []gw.HTTPRouteF
 				missing()
 				continue
 			}
+			if why := checkCORS(f.CORS); why != "" {
+				refuse(codeValue, gw.RouteReasonUnsupportedValue, ".cors", why, "")
+				continue
+			}
 			e.cors = cors(f.CORS)
 		case gw.HTTPRouteFilterExtensionRef:
 			refuse(codeUnsupported, gw.RouteReasonUnsupportedValue, ".extensionRef", "filters of other kinds are not supported", knownFilters(speaks))
@@ -178,6 +182,16 @@ func cors(f *gw.HTTPCORSFilter) *ir.CORS {
 	return out
 }
 
+// checkCORS says what cannot stand in the headers of an answer.
+func checkCORS(f *gw.HTTPCORSFilter) string {
+	for _, list := range [][2]string{{"allowMethods", joined(f.AllowMethods)}, {"allowHeaders", joined(f.AllowHeaders)}, {"exposeHeaders", joined(f.ExposeHeaders)}} {
+		if emissary.CheckHeaderText(list[1]) != nil {
+			return list[0] + " has control characters"
+		}
+	}
+	return ""
+}
+
 func joined[T ~string](list []T) string {
 	out := make([]string, len(list))
 	for i, s := range list {
@@ -195,6 +209,9 @@ func checkRedirect(r *gw.HTTPRequestRedirectFilter) string {
 	}
 	if h := string(value(r.Hostname, "a")); emissary.CheckHostname(h) != nil {
 		return fmt.Sprintf("%q is no host name", h)
+	}
+	if p := value(r.Port, 80); p < 1 || p > 65535 {
+		return fmt.Sprintf("%d is no port", p)
 	}
 	return checkModifier(r.Path)
 }

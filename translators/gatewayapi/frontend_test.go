@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"math"
 	"math/big"
 	"net/netip"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/chancery-gateway/chancery/snapshot"
 	"github.com/chancery-gateway/chancery/snapshot/api"
 	"github.com/chancery-gateway/chancery/translators/emissary"
+	"github.com/chancery-gateway/chancery/translators/ir"
 )
 
 func object(t testing.TB, text string) *snapshot.Object {
@@ -227,6 +229,39 @@ func TestCertificatesOfManyListeners(t *testing.T) {
 	}
 	if n := len(f.plan(snapshot.NewView(s)).names); n != sets+1 {
 		t.Errorf("%d certificates are known by their names, there are %d", n, sets+1)
+	}
+}
+
+// TestNumbersAndTextsOfNoAPIServer: manifests of files have passed no API server, so that ranges and characters are checked here.
+func TestNumbersAndTextsOfNoAPIServer(t *testing.T) {
+	f := New(emissary.New(emissary.Options{}), Options{})
+	lower := func(kind, rule string) (routes []*ir.RouteFragment, streams []*ir.TCPRouteFragment, found []snapshot.Diagnostic) {
+		o := gatewayObject(t, kind, "a", "r", `"parentRefs": [{"name": "g"}], "rules": [`+rule+`]`)
+		s := snapshot.Empty().Derive([]*snapshot.Object{o,
+			object(t, `{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": {"name": "gc"}, "spec": {"controllerName": "chancery.dev/gateway-controller"}}`),
+			gatewayObject(t, "Gateway", "a", "g", `"gatewayClassName": "gc", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}, {"name": "tcp", "port": 81, "protocol": "TCP"}]`)}, nil, nil)
+		out := f.Lower(o, snapshot.NewView(s))
+		return out.Routes, out.TCPRoutes, out.Diagnostics
+	}
+	for filter, want := range map[string]string{
+		`{"type": "RequestRedirect", "requestRedirect": {"port": -1}}`:                     "-1 is no port",
+		`{"type": "RequestRedirect", "requestRedirect": {"port": 65536}}`:                  "65536 is no port",
+		`{"type": "CORS", "cors": {"allowOrigins": ["*"], "allowHeaders": ["a\r\nb: c"]}}`: "allowHeaders has control characters",
+		`{"type": "CORS", "cors": {"allowOrigins": ["*"], "exposeHeaders": ["a\nb"]}}`:     "exposeHeaders has control characters",
+		`{"type": "CORS", "cors": {"allowOrigins": ["*"], "allowMethods": ["GET\n"]}}`:     "allowMethods has control characters",
+	} {
+		routes, _, found := lower("HTTPRoute", `{"filters": [`+filter+`]}`)
+		if len(routes) != 1 || routes[0].Route.Direct == nil || routes[0].Route.Direct.Status != 500 {
+			t.Errorf("%s: requests are not answered 500", filter)
+		}
+		if !slices.ContainsFunc(found, func(d snapshot.Diagnostic) bool { return strings.HasPrefix(d.Message, want) }) {
+			t.Errorf("%s: %v, want %q", filter, found, want)
+		}
+	}
+	// Shares that lead nowhere are added up without running over: here to 2^32 and a bit.
+	refs := strings.TrimSuffix(strings.Repeat(`{"name": "absent", "port": 80, "weight": 1000000}, `, 4295), ", ")
+	if _, streams, _ := lower("TCPRoute", `{"backendRefs": [`+refs+`]}`); len(streams) != 1 || len(streams[0].Clusters) != 1 || streams[0].Clusters[0].Weight != math.MaxUint32 {
+		t.Errorf("%d streams", len(streams))
 	}
 }
 

@@ -2,6 +2,7 @@ package gatewayapi
 
 import (
 	"fmt"
+	"math"
 
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -71,7 +72,7 @@ func (l *lowering) streams(at []*attachment, rules [][]gw.BackendRef) {
 // shares are the targets of the first rule. The share of those that cannot be used is closed.
 func (l *lowering) shares(g *snapshot.Object, rules [][]gw.BackendRef, speaks protocol) []ir.WeightedCluster {
 	var out []ir.WeightedCluster
-	lost := uint32(0)
+	lost := uint64(0)
 	if len(rules) > 0 {
 		for i := range rules[0] {
 			at := fmt.Sprintf("spec.rules[0].backendRefs[%d]", i)
@@ -83,14 +84,14 @@ func (l *lowering) shares(g *snapshot.Object, rules [][]gw.BackendRef, speaks pr
 				continue
 			}
 			if cluster == "" {
-				lost += uint32(weight)
+				lost += uint64(weight)
 			} else if weight > 0 {
 				out = append(out, ir.WeightedCluster{Cluster: cluster, Weight: uint32(weight)})
 			}
 		}
 	}
 	if lost > 0 || len(out) == 0 {
-		out = append(out, ir.WeightedCluster{Cluster: l.nowhere(), Weight: max(lost, 1)})
+		out = append(out, ir.WeightedCluster{Cluster: l.nowhere(), Weight: uint32(min(max(lost, 1), math.MaxUint32))})
 	}
 	return out
 }
