@@ -2,9 +2,11 @@ package gatewayapi
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	gw "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/chancery-gateway/chancery/snapshot"
@@ -227,7 +229,7 @@ func wantedSecret(reason string, of *snapshot.Object, ref *gw.SecretObjectRefere
 	return "name a Secret of type kubernetes.io/tls with tls.crt and tls.key"
 }
 
-// checkWildcard refuses what is neither a DNS name nor one with "*." before it.
+// checkWildcard refuses what is neither a DNS name nor one with "*." before it (Gateway API: Hostname).
 func checkWildcard(name string) error {
 	if name == "*" {
 		return nil
@@ -236,5 +238,14 @@ func checkWildcard(name string) error {
 	if strings.Contains(rest, "*") {
 		return fmt.Errorf("%q: \"*\" stands alone as the first label", name)
 	}
-	return emissary.CheckHostname(rest)
+	if _, err := netip.ParseAddr(rest); err == nil {
+		return fmt.Errorf("%q is an IP address, not a host name", name)
+	}
+	if err := emissary.CheckHostname(rest); err != nil {
+		return err
+	}
+	if len(validation.IsDNS1123Subdomain(rest)) > 0 {
+		return fmt.Errorf("invalid host: labels of %q have other characters than letters, digits and \"-\", or begin or end with \"-\"", name)
+	}
+	return nil
 }

@@ -168,6 +168,8 @@ func (c *conditions) headers(from []condition, r *rank) []ir.ValueMatch {
 		}
 		if err := emissary.CheckMatchName(v.Name); v.Name != "" && err != nil {
 			c.fail(at+".name", err.Error(), "")
+		} else if strings.HasPrefix(v.Name, ":") {
+			c.fail(at+".name", fmt.Sprintf("%q is no header that a match can ask for", h.name), "a method, path or hostnames of the route")
 		}
 		if v.Name == "host" {
 			v.Name = ":authority" // as Envoy calls it

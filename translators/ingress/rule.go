@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -23,6 +24,10 @@ func (l *lowering) rules(rules []networking.IngressRule) {
 		host, ok := "", true
 		if r.Host != "" {
 			host, ok = l.hostname(r.Host, at+".host")
+			if _, err := netip.ParseAddr(host); ok && err == nil {
+				l.fail(codeHost, at+".host", fmt.Sprintf("%q is an IP address, not a host name", host), "write a name, or no host for all")
+				ok = false
+			}
 		}
 		if host == "*" {
 			host = "" // Emissary takes it for none
