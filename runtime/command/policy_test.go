@@ -31,7 +31,7 @@ news-6 spec.retry_policy.num_retries warning CH-POLICY-041 retries library/retri
 news-9 metadata.labels error CH-POLICY-040 owner owner.rego:11
 shop-10 metadata.name error CH-POLICY-040 shop/no-tests shop-own.yaml:10
 shop-5 spec.timeout_ms error CH-POLICY-040 timeouts library/timeouts_bounded.rego:24
-shop-7 spec.hostname error CH-POLICY-040 host-owner library/host_owner.rego:59
+shop-7 spec.hostname error CH-POLICY-040 host-owner library/host_owner.rego:81
 `
 
 // verdictTable renders the findings of policies, mutations left out.
