@@ -89,6 +89,7 @@ func TestEveryKindIsToldOnce(t *testing.T) {
 	}
 }
 
+// Ingresses show the addresses of the Service with our label, whatever its name; what says the same is not written (B118).
 func TestIngressesAreGivenTheAddressesOfTheService(t *testing.T) {
 	c, client, ns := bed(t)
 	client.Apply(fmt.Sprintf(`

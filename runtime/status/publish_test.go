@@ -14,7 +14,7 @@ import (
 )
 
 // A Service that publish-service names and that no load balancer is made for is found at its addresses within the cluster,
-// unless it has external ones; one that waits for its load balancer says nothing until that is there.
+// unless it has external ones; one that waits for its load balancer says nothing until that is there (B118).
 func TestIngressesOfServicesWithoutLoadBalancer(t *testing.T) {
 	c, client, ns := bed(t)
 	tens := 1 + beds.Load()%24 // of the addresses, which no earlier run has taken, and which the API server chooses last
