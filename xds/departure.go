@@ -41,6 +41,14 @@ func (st *stream) depart(now time.Time) error {
 	if len(st.departures) == 0 {
 		return nil
 	}
+	if st.resumed && !st.keepUntil.IsZero() {
+		if now.Before(st.keepUntil) {
+			st.wakeAt(st.keepUntil)
+			return nil
+		}
+		st.keepUntil = time.Time{}
+		st.gather()
+	}
 	oldest := st.oldestDirty()
 	for _, d := range st.departures {
 		if d.told == 0 {
@@ -58,8 +66,11 @@ func (st *stream) depart(now time.Time) error {
 		if d.due.IsZero() {
 			d.due = now.Add(st.server.grace)
 		}
-		if until := st.latest(d.due, now); now.Before(until) {
-			st.wakeAt(until)
+		if sub := st.subs[ir.TypeCluster]; sub != nil && len(sub.departing) > maxDeparting+len(st.goal.set[ir.TypeCluster]) {
+			d.due = now // too many do not stay
+		}
+		if now.Before(d.due) {
+			st.wakeAt(d.due)
 			return nil
 		}
 		st.departures = st.departures[1:]
@@ -76,15 +87,27 @@ func (st *stream) depart(now time.Time) error {
 	return nil
 }
 
-// latest is when a departure must be over: a client that has just reconnected still tells what it uses; and too many do not stay.
-func (st *stream) latest(due, now time.Time) time.Time {
-	if sub := st.subs[ir.TypeCluster]; sub != nil && len(sub.departing) > maxDeparting+len(st.goal.set[ir.TypeCluster]) {
-		due = now
+// gather makes one of all departures. A client that has just reconnected tells of what it holds type by type, and what is served may
+// change in between: it had told of a cluster before, and of the route that still leads there after. Together they go in order.
+func (st *stream) gather() {
+	all := &departure{seq: st.goal.seq, names: map[*subscription][]string{}}
+	st.departures = slices.DeleteFunc(st.departures, func(d *departure) bool {
+		if d.kept {
+			return false
+		}
+		for sub, names := range d.names {
+			for _, name := range names {
+				if sub.departing[name] == d {
+					all.names[sub] = append(all.names[sub], name)
+					sub.departing[name] = all
+				}
+			}
+		}
+		return true
+	})
+	if len(all.names) > 0 {
+		st.departures = append(st.departures, all)
 	}
-	if st.resumed && due.Before(st.keepUntil) {
-		return st.keepUntil
-	}
-	return due
 }
 
 // oldestDirty is the lowest number of a publication of which some listener, route or setting has not been sent.

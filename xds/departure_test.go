@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -119,4 +120,44 @@ func TestTooManyRemovedClustersDoNotStay(t *testing.T) {
 	c.silent()
 	c.ack(a)
 	settled(t, s, n)
+}
+
+// A client that reconnects tells of its clusters before a publication and of its routes after it: a cluster that is not served any
+// more stays until the route that leads there has been replaced.
+func TestWhatAReconnectingClientHoldsGoesInOrder(t *testing.T) {
+	s := newServer(Options{RemovalGrace: time.Millisecond})
+	s.pace.resume, s.pace.part, s.pace.fresh = time.Second, time.Hour, time.Hour
+	s.Publish(world(res(ir.TypeListener, "l", "1")))
+	c := &driven{t: t, now: time.Now(), names: map[string][]string{}}
+	s.pace.now = func() time.Time { return c.now }
+	c.st = &stream{server: s, wire: c, subs: map[string]*subscription{}, goal: s.newest()}
+	c.handle(&request{typeURL: ir.TypeCluster, held: map[string]string{"old": "1"}})
+	s.Publish(world(res(ir.TypeListener, "l", "1"), cluster("new", "1", "e"), res(ir.TypeEndpoint, "e", "1"), res(ir.TypeRouteConfig, "r", "2", "new")))
+	c.pass(0)
+	c.handle(&request{typeURL: ir.TypeRouteConfig, subscribe: []string{"r"}, held: map[string]string{"r": "1"}})
+	var did []string
+	var warms *reply // the client answers it when the new cluster is warm
+	for i := range 10 {
+		for len(c.sent) > 0 {
+			r := c.sent[0]
+			c.sent = c.sent[1:]
+			for _, is := range r.resources {
+				did = append(did, is.Name)
+			}
+			for _, name := range r.removed {
+				did = append(did, "-"+name)
+			}
+			if warms == nil && r.typeURL == ir.TypeCluster {
+				warms = r
+			} else {
+				c.ack(r)
+			}
+		}
+		if c.pass(time.Second); i == 5 {
+			c.ack(warms)
+		}
+	}
+	if want := []string{"new", "r", "-old"}; !slices.Equal(did, want) {
+		t.Errorf("the client is told of %v, want %v", did, want)
+	}
 }
