@@ -17,6 +17,11 @@ claims contains {"name": lower(name), "path": sprintf("spec.%s", [field])} if {
 	name := input.object.spec[field]
 }
 
+claims contains {"name": lower(value), "path": "spec.headers"} if {
+	some name, value in input.object.spec.headers
+	lower(name) == ":authority"
+}
+
 claims contains {"name": lower(rule.host), "path": sprintf("spec.rules[%d].host", [i])} if {
 	some i, rule in input.object.spec.rules
 	rule.host != ""
@@ -52,6 +57,12 @@ everywhere contains sprintf("spec.rules[%d]", [i]) if {
 everywhere contains sprintf("spec.tls[%d]", [i]) if {
 	some i, entry in input.object.spec.tls
 	count(object.get(entry, "hosts", [])) == 0
+}
+
+# A Mapping without a name is on every Host that selects its labels.
+everywhere contains "spec" if {
+	input.object.kind == "Mapping"
+	count(claims) == 0
 }
 
 # A listener for TCP has a port, and no names.

@@ -26,6 +26,15 @@ test_wildcard_above if count(judged("Host", {"hostname": "*.example.com"}, shop)
 
 test_every_host if count(judged("Host", {}, shop)) == 1
 
+test_authority if {
+	some d in judged("Mapping", {"headers": {":Authority": "bank.example.com", "x-a": "b"}}, shop)
+	d.path == "spec.headers"
+}
+
+test_own_authority if count(judged("Mapping", {"headers": {":authority": "shop.example.com"}}, shop)) == 0
+
+test_mapping_without_name if count(judged("Mapping", {"prefix": "/"}, shop)) == 1
+
 test_nobody if count(judged("Host", {"hostname": "a.example.com"}, {"name": "", "hosts": []})) == 1
 
 backend := {"service": {"name": "web", "port": {"number": 80}}}
