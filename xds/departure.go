@@ -24,8 +24,12 @@ type departure struct {
 // maxDeparting is how many clusters may stay beyond the number of those that are served.
 const maxDeparting = 1024
 
-// leave books that a resource is no longer served.
+// leave books that a resource is no longer served. What leads to clusters and was to be replaced before may lead to some that left
+// meanwhile: these go with it.
 func (st *stream) leave(sub *subscription, name string) {
+	if era := sub.dirty[name]; !contains(before, sub.typeURL) && era < st.goal.seq {
+		st.gather(era)
+	}
 	n := len(st.departures)
 	if n == 0 || st.departures[n-1].seq != st.goal.seq || st.departures[n-1].told > 0 {
 		st.departures = append(st.departures, &departure{seq: st.goal.seq, names: map[*subscription][]string{}})
@@ -47,7 +51,7 @@ func (st *stream) depart(now time.Time) error {
 			return nil
 		}
 		st.keepUntil = time.Time{}
-		st.gather()
+		st.gather(0)
 	}
 	oldest := st.oldestDirty()
 	for _, d := range st.departures {
@@ -87,12 +91,13 @@ func (st *stream) depart(now time.Time) error {
 	return nil
 }
 
-// gather makes one of all departures. A client that has just reconnected tells of what it holds type by type, and what is served may
-// change in between: it had told of a cluster before, and of the route that still leads there after. Together they go in order.
-func (st *stream) gather() {
+// gather makes one of all departures since a publication. A client that has just reconnected tells of what it holds type by type, and
+// what is served may change in between: it had told of a cluster before, and of the route that still leads there after. Together
+// they go in order.
+func (st *stream) gather(since uint64) {
 	all := &departure{seq: st.goal.seq, names: map[*subscription][]string{}}
 	st.departures = slices.DeleteFunc(st.departures, func(d *departure) bool {
-		if d.kept {
+		if d.kept || d.seq < since {
 			return false
 		}
 		for sub, names := range d.names {

@@ -130,7 +130,7 @@ func TestWhatAReconnectingClientHoldsGoesInOrder(t *testing.T) {
 	s.Publish(world(res(ir.TypeListener, "l", "1")))
 	c := &driven{t: t, now: time.Now(), names: map[string][]string{}}
 	s.pace.now = func() time.Time { return c.now }
-	c.st = &stream{server: s, wire: c, subs: map[string]*subscription{}, goal: s.newest()}
+	c.st = &stream{server: s, wire: c, subs: map[string]*subscription{}, goal: s.newest(), wake: make(chan struct{}, 1)}
 	c.handle(&request{typeURL: ir.TypeCluster, held: map[string]string{"old": "1"}})
 	s.Publish(world(res(ir.TypeListener, "l", "1"), cluster("new", "1", "e"), res(ir.TypeEndpoint, "e", "1"), res(ir.TypeRouteConfig, "r", "2", "new")))
 	c.pass(0)
@@ -159,5 +159,66 @@ func TestWhatAReconnectingClientHoldsGoesInOrder(t *testing.T) {
 	}
 	if want := []string{"new", "r", "-old"}; !slices.Equal(did, want) {
 		t.Errorf("the client is told of %v, want %v", did, want)
+	}
+}
+
+// A route that was to be replaced and then goes: the cluster that it leads to, which had gone before, stays for as long as the route.
+func TestAClusterStaysForARouteThatGoesAfterIt(t *testing.T) {
+	s := newServer(Options{RemovalGrace: time.Millisecond})
+	s.pace.part, s.pace.fresh = time.Hour, time.Hour
+	l, old := res(ir.TypeListener, "l", "1"), cluster("old", "1", "")
+	c := drive(t, s, world(l, old, res(ir.TypeRouteConfig, "r", "1", "old")), true)
+	s.Publish(world(l, cluster("new", "1", ""), res(ir.TypeRouteConfig, "r", "2", "new")))
+	c.pass(0)
+	warms := c.sends(ir.TypeCluster)[0] // r waits for it
+	s.Publish(world(l, cluster("new", "1", "")))
+	c.pass(0)
+	c.ack(warms)
+	var gone []string
+	for range 4 {
+		c.pass(time.Second)
+		for len(c.sent) > 0 {
+			r := c.sent[0]
+			c.sent, gone = c.sent[1:], append(gone, r.removed...)
+			c.ack(r)
+		}
+	}
+	if want := []string{"r", "old"}; !slices.Equal(gone, want) {
+		t.Errorf("removed are %v, want %v", gone, want)
+	}
+}
+
+// Endpoints are always the newest, of a publication that the stream never takes up too: what they came with is not forgotten.
+func TestEndpointsOfAPublicationThatIsSkipped(t *testing.T) {
+	s := newServer(Options{RemovalGrace: time.Millisecond})
+	l := res(ir.TypeListener, "l", "1")
+	c := drive(t, s, world(l), true)
+	c.handle(&request{typeURL: ir.TypeEndpoint, subscribe: []string{"e"}})
+	for _, r := range c.sends(ir.TypeEndpoint) {
+		c.ack(r)
+	}
+	s.PublishEndpoints([]*ir.Resource{res(ir.TypeEndpoint, "e", "1")}, nil)
+	c.st.touch([]string{"e"})
+	c.pass(0)
+	c.ack(c.sends(ir.TypeEndpoint)[0])
+	s.Publish(world(l, cluster("c", "1", "e"), res(ir.TypeEndpoint, "e", "1")))
+	sub := c.st.subs[ir.TypeEndpoint]
+	c.st.touch([]string{"e"})
+	c.st.moveEndpoints(s.newest()) // while the stream is at the publication before
+	if err := c.st.send(sub, c.now); err != nil {
+		t.Fatal(err)
+	}
+	s.Publish(world(l))
+	var gone []string
+	for range 3 {
+		c.pass(time.Second)
+		for len(c.sent) > 0 {
+			r := c.sent[0]
+			c.sent, gone = c.sent[1:], append(gone, r.removed...)
+			c.ack(r)
+		}
+	}
+	if !slices.Equal(gone, []string{"e"}) {
+		t.Errorf("removed are %v, want [e]", gone)
 	}
 }

@@ -80,7 +80,7 @@ func (st *stream) send(sub *subscription, now time.Time) error {
 		return nil
 	}
 	var changed []*ir.Resource
-	var removed []string
+	var removed, looked []string
 	unknown := false
 	for name := range sub.dirty {
 		want, have := st.target(sub, name), sub.sent[name]
@@ -101,10 +101,10 @@ func (st *stream) send(sub *subscription, now time.Time) error {
 				sub.clear(st.served(sub.typeURL, name))
 			}
 		case st.late(sub, name):
-			if !forced || have == nil {
-				break
+			if have == nil {
+				break // there is nothing to say until it comes
 			}
-			continue // it is sent as soon as it comes
+			continue // what the client holds stays until it comes, or nobody waits for it any more
 		case forced:
 			unknown = true
 			removed = append(removed, name)
@@ -117,6 +117,14 @@ func (st *stream) send(sub *subscription, now time.Time) error {
 		delete(sub.forced, name)
 		if !stays {
 			delete(sub.dirty, name)
+			looked = append(looked, name)
+		}
+	}
+	if sub.typeURL == ir.TypeEndpoint && st.goal != st.server.newest() {
+		// Endpoints are the newest, and so may be of a publication that has not been adopted; the one that will be may have them
+		// no more, and differ in nothing from what was adopted before.
+		for _, name := range looked {
+			sub.touch(name, false)
 		}
 	}
 	slices.SortFunc(changed, byName)
