@@ -92,6 +92,11 @@ func TestConversionWebhookThatIsDown(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan *snapshot.Snapshot, 1)
 	ended := make(chan error, 1)
+	defer func() {
+		if t.Failed() {
+			t.Logf("log of the second source:\n%s", log.String())
+		}
+	}()
 	go func() {
 		ended <- late.Run(ctx, func(s *snapshot.Snapshot) {
 			select {

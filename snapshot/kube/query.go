@@ -128,22 +128,27 @@ func (q *query) answered(ctx context.Context, err error) {
 	case apierrors.IsTooManyRequests(err):
 		// It was asked ten times by now. It is busy, or cannot read what it has stored, for want of a conversion webhook for
 		// example, and its message says so.
-		doubt := 30 * time.Second
-		if q.essential() {
-			doubt = 2 * time.Minute // a webhook that starts beside us may take that long, and without the kind its routes would be closed
-		}
-		q.report(codeUnreadable, true, doubt, fmt.Sprintf("%s cannot be read: %v", q.resource.GroupResource(), err))
+		q.report(codeUnreadable, true, q.doubt(), fmt.Sprintf("%s cannot be read: %v", q.resource.GroupResource(), err))
 	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown && !apierrors.IsServiceUnavailable(err) && !apierrors.IsTimeout(err) && !apierrors.IsUnauthorized(err):
-		q.report(codeUnreadable, false, 30*time.Second, fmt.Sprintf("%s cannot be read: %v", q.resource.GroupResource(), err))
+		q.report(codeUnreadable, false, q.doubt(), fmt.Sprintf("%s cannot be read: %v", q.resource.GroupResource(), err))
 	default:
 		q.source.reachable(err) // among these a token that has expired: nothing is known, so nothing may go
 	}
 }
 
+// doubt is how long a kind that cannot be read may be readable in a moment: a conversion webhook that starts beside us takes its time,
+// and without a kind that traffic hangs on, routes would be closed.
+func (q *query) doubt() time.Duration {
+	if q.essential() {
+		return 2 * time.Minute
+	}
+	return 30 * time.Second
+}
+
 // report notes a kind that the API server refuses to show. At the start it counts as known to be empty after a while: one
 // kind must not keep all others from working, but an API server that has just started knows no permissions either, and
-// a conversion webhook may take longer than we do. resumes is set where the query
-// goes on from where it was, as after a 429, and does not list again.
+// a conversion webhook may take longer than we do. resumes is set where the query goes on from where it was, as after a
+// 429, and does not list again.
 func (q *query) report(code *snapshot.Code, resumes bool, doubt time.Duration, message string) {
 	w := q.source.world
 	w.mu.Lock()
