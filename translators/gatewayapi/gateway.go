@@ -117,7 +117,7 @@ func (s *setPlan) served() bool {
 func (l *lowering) listenerSet(spec *gw.ListenerSetSpec) bool {
 	set := l.f.plan(l.v).sets[l.o.Ref]
 	if set == nil {
-		if parent := parentGateway(l.o, spec); parent.GroupKind() != api.KindGateway || l.v.Get(api.KindGateway, parent.Namespace, parent.Name) == nil {
+		if parent := ParentGateway(l.o, spec); parent.GroupKind() != api.KindGateway || l.v.Get(api.KindGateway, parent.Namespace, parent.Name) == nil {
 			l.warn(codeListenerSet, "spec.parentRef", fmt.Sprintf("there is no %s, so nobody serves the ListenerSet", parent), "create the Gateway, or correct the name")
 		}
 		return false

@@ -80,10 +80,7 @@ func checkRouteName(h gw.Hostname) error {
 
 // parent is parents for one reference; nil for one that is none of ours.
 func (l *lowering) parent(path string, ref *gw.ParentReference, hostnames []string) (*ir.ParentStatus, []*attachment) {
-	p := &ir.ParentStatus{Parent: ir.ParentRef{
-		Group: string(value(ref.Group, gw.GroupName)), Kind: string(value(ref.Kind, "Gateway")), Namespace: string(value(ref.Namespace, gw.Namespace(l.o.Namespace))),
-		Name: string(ref.Name), SectionName: string(value(ref.SectionName, "")), Port: value(ref.Port, 0),
-	}}
+	p := &ir.ParentStatus{Parent: Parent(l.o, ref)}
 	to := p.Parent.Ref()
 	if to.GroupKind() != api.KindGateway && to.GroupKind() != api.KindListenerSet {
 		return nil, nil
@@ -102,7 +99,7 @@ func (l *lowering) parent(path string, ref *gw.ParentReference, hostnames []stri
 	}
 	gateway, listeners, refused := o, []gw.Listener(nil), ""
 	if set, is := o.Spec.(*gw.ListenerSetSpec); is {
-		parent := parentGateway(o, set)
+		parent := ParentGateway(o, set)
 		if gateway = l.v.Get(parent.GroupKind(), parent.Namespace, parent.Name); gateway == nil {
 			return nil, nil
 		}

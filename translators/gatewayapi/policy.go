@@ -229,8 +229,7 @@ func (l *lowering) ancestors(service *snapshot.Object) []*gatewayPlan {
 	var out []*gatewayPlan
 	note := func(o *snapshot.Object, refs []gw.ParentReference) {
 		for i := range refs {
-			to := snapshot.Ref{Group: string(value(refs[i].Group, gw.GroupName)), Kind: string(value(refs[i].Kind, "Gateway")),
-				Namespace: string(value(refs[i].Namespace, gw.Namespace(o.Namespace))), Name: string(refs[i].Name)}
+			to := Parent(o, &refs[i]).Ref()
 			g := w.gateways[to]
 			if s := w.sets[to]; s != nil {
 				g = s.gateway
@@ -242,12 +241,11 @@ func (l *lowering) ancestors(service *snapshot.Object) []*gatewayPlan {
 	}
 	for _, kind := range routeKinds {
 		for o := range l.v.List(kind) {
-			parents, backends := named(o.Spec)
-			if slices.ContainsFunc(backends, func(b *gw.BackendObjectReference) bool {
+			if slices.ContainsFunc(named(o.Spec), func(b *gw.BackendObjectReference) bool {
 				return value(b.Group, "") == "" && value(b.Kind, "Service") == "Service" && string(b.Name) == service.Name &&
 					string(value(b.Namespace, gw.Namespace(o.Namespace))) == service.Namespace
 			}) {
-				note(o, parents)
+				note(o, ParentRefs(o.Spec))
 			}
 		}
 	}
@@ -257,8 +255,8 @@ func (l *lowering) ancestors(service *snapshot.Object) []*gatewayPlan {
 // routeKinds are the kinds of routes that lead to backends.
 var routeKinds = []snapshot.GroupKind{api.KindHTTPRoute, api.KindGRPCRoute, api.KindTLSRoute, api.KindTCPRoute}
 
-// named are the parents and backends that a route names, those that are given copies among them.
-func named(route any) (parents []gw.ParentReference, backends []*gw.BackendObjectReference) {
+// named are the backends that a route names, those that are given copies among them.
+func named(route any) (backends []*gw.BackendObjectReference) {
 	mirrors := func(m *gw.HTTPRequestMirrorFilter) {
 		if m != nil {
 			backends = append(backends, &m.BackendRef)
@@ -282,7 +280,6 @@ func named(route any) (parents []gw.ParentReference, backends []*gw.BackendObjec
 				}
 			}
 		}
-		return spec.ParentRefs, backends
 	case *gw.GRPCRouteSpec:
 		for _, r := range spec.Rules {
 			for _, f := range r.Filters {
@@ -295,17 +292,14 @@ func named(route any) (parents []gw.ParentReference, backends []*gw.BackendObjec
 				}
 			}
 		}
-		return spec.ParentRefs, backends
 	case *gw.TLSRouteSpec:
 		for _, r := range spec.Rules {
 			plain(r.BackendRefs)
 		}
-		return spec.ParentRefs, backends
 	case *gw.TCPRouteSpec:
 		for _, r := range spec.Rules {
 			plain(r.BackendRefs)
 		}
-		return spec.ParentRefs, backends
 	}
-	return nil, nil
+	return backends
 }

@@ -12,30 +12,20 @@ import (
 
 // tlsRoute makes the chains of a TLSRoute: one for each server name.
 func (l *lowering) tlsRoute(spec *gw.TLSRouteSpec) bool {
-	at, ours := l.parents(spec.ParentRefs, spec.Hostnames)
-	if !ours {
-		return false
-	}
 	rules := make([][]gw.BackendRef, len(spec.Rules))
 	for i, r := range spec.Rules {
 		rules[i] = r.BackendRefs
 	}
-	l.streams(at, rules)
-	return true
+	return l.streams(spec.ParentRefs, spec.Hostnames, rules)
 }
 
 // tcpRoute makes the chain of a TCPRoute.
 func (l *lowering) tcpRoute(spec *gw.TCPRouteSpec) bool {
-	at, ours := l.parents(spec.ParentRefs, nil)
-	if !ours {
-		return false
-	}
 	rules := make([][]gw.BackendRef, len(spec.Rules))
 	for i, r := range spec.Rules {
 		rules[i] = r.BackendRefs
 	}
-	l.streams(at, rules)
-	return true
+	return l.streams(spec.ParentRefs, nil, rules)
 }
 
 // udpRoute says that UDP is not served.
@@ -48,7 +38,11 @@ func (l *lowering) udpRoute(spec *gw.UDPRouteSpec) bool {
 }
 
 // streams makes the routes of connections. All of a connection goes one way, so the first rule has them all.
-func (l *lowering) streams(at []*attachment, rules [][]gw.BackendRef) {
+func (l *lowering) streams(parents []gw.ParentReference, hostnames []gw.Hostname, rules [][]gw.BackendRef) bool {
+	at, ours := l.parents(parents, hostnames)
+	if !ours {
+		return false
+	}
 	for i := 1; i < len(rules); i++ {
 		l.warn(codeUnsupported, fmt.Sprintf("spec.rules[%d]", i), "without effect: the first rule takes every connection", "keep one rule")
 	}
@@ -67,6 +61,7 @@ func (l *lowering) streams(at []*attachment, rules [][]gw.BackendRef) {
 		}
 	}
 	l.conclude(len(rules))
+	return true
 }
 
 // shares are the targets of the first rule. The share of those that cannot be used is closed.

@@ -145,7 +145,7 @@ func (w *world) attach(o *snapshot.Object, v *snapshot.View) {
 	if !ok {
 		return
 	}
-	g := w.gateways[parentGateway(o, spec)]
+	g := w.gateways[ParentGateway(o, spec)]
 	if g == nil {
 		return
 	}
@@ -164,13 +164,6 @@ func (w *world) attach(o *snapshot.Object, v *snapshot.View) {
 		return
 	}
 	g.sets = append(g.sets, s)
-}
-
-func parentGateway(o *snapshot.Object, spec *gw.ListenerSetSpec) snapshot.Ref {
-	return snapshot.Ref{
-		Group: string(value(spec.ParentRef.Group, gw.GroupName)), Kind: string(value(spec.ParentRef.Kind, "Gateway")),
-		Namespace: string(value(spec.ParentRef.Namespace, gw.Namespace(o.Namespace))), Name: string(spec.ParentRef.Name),
-	}
 }
 
 // address gives each Gateway its addresses, the oldest first: those that it asks for, unless an older one has been given them; else
