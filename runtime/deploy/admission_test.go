@@ -90,19 +90,23 @@ func TestDryRunSaysWhatWouldChange(t *testing.T) {
 	t.Run("labels and statuses pass at once", func(t *testing.T) {
 		o := author.object("v3alpha1", "Mapping", "served", "")
 		kubetest.Eventually(t, patience, "its status is written", func(context.Context) bool { return state(t, client, "Mapping", ns, "served") != "" })
-		passed, looked, trials := g.reviews("passed"), g.reviews("allowed")+g.reviews("refused"), g.metric("chancery_admission_compiles_total")
-		for _, patch := range []string{`{"metadata": {"labels": {"a": "b"}}}`, `{"metadata": {"annotations": {"a": "b"}}}`} {
-			if _, err := author.Of(o).Patch(t.Context(), "served", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		looked, trials := g.reviews("allowed")+g.reviews("refused"), g.metric("chancery_admission_compiles_total")
+		// The API server asks once more for a write that meets another one, such as the program's own of a status.
+		attempt := 0
+		kubetest.Eventually(t, patience, "two writes, each asked about at both doors, pass at once", func(context.Context) bool {
+			passed := g.reviews("passed")
+			attempt++
+			for _, patch := range []string{`{"metadata": {"labels": {"a": "%d"}}}`, `{"metadata": {"annotations": {"a": "%d"}}}`} {
+				if _, err := author.Of(o).Patch(t.Context(), "served", types.MergePatchType, fmt.Appendf(nil, patch, attempt), metav1.PatchOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o.Object["status"] = map[string]any{"reason": fmt.Sprintf("somebody says so, %d", attempt)}
+			if err := author.PatchStatus(o); err != nil {
 				t.Fatal(err)
 			}
-		}
-		o.Object["status"] = map[string]any{"reason": "somebody says so"}
-		if err := author.PatchStatus(o); err != nil {
-			t.Fatal(err)
-		}
-		if n := g.reviews("passed") - passed; n < 4 { // two writes, each asked about at both doors; the program's own may come beside them
-			t.Errorf("%v reviews passed at once", n)
-		}
+			return g.reviews("passed")-passed == 4
+		})
 		if n, m := g.reviews("allowed")+g.reviews("refused")-looked, g.metric("chancery_admission_compiles_total")-trials; n != 0 || m != 0 {
 			t.Errorf("%v objects were looked at, with %v compiles", n, m)
 		}
